@@ -21,77 +21,93 @@ from paceline.trace import Trace
 from paceline.trace.answers import answer_blocks
 from paceline.trace.parents import parent_rows
 
-__all__ = ["columns", "models", "run", "tenants"]
+__all__ = ["columns", "configuration", "models", "opened", "order_of", "run", "tenants"]
 
 warn_of_debug_build()
 
 _NONE = np.uint32(2**32 - 1)
 
 
-def run(
+def configuration(
     instances: Sequence[dict[str, Any]],
-    columns: Mapping[str, Any],
     *,
     routing: str | Mapping[str, Any],
     roles: Sequence[int] | None = None,
     leaving: Sequence[Mapping[str, Any]] = (),
-    links: Mapping[str, Any] | None = None,
-    handover: Mapping[str, Any] | None = None,
-    lockstep: Mapping[str, Any] | None = None,
-    pace: Mapping[str, Any] | None = None,
-    entrance: Mapping[str, Any] | None = None,
-    clients: Mapping[str, Any] | None = None,
-    routers: Mapping[str, Any] | None = None,
-    calls: Sequence[Callable[..., Any]] = (),
     until_ticks: int | None = None,
     leap: bool = True,
     record_decisions: bool = False,
-    record_between: Mapping[str, int] | None = None,
-    record_most: int | None = None,
-    sample: Mapping[str, int] | None = None,
-    progress: Callable[[_core.Progress], object] | None = None,
-) -> _core.Outcome:
-    """Run the engine on a configuration in its wire format.
+    **parts: object,
+) -> bytes:
+    """Return the engine's configuration in its wire format.
 
     Parameters
     ----------
     instances
         A dictionary for each instance, as `Instance.to_wire` returns it, with its
         ``scheduler``.
-    columns
-        The trace's columns by name, as `columns` returns them.
     routing
         The rules, as `Policy.to_wire` returns them, or the name of a rule for arrivals.
     roles
         The code of each instance's pool at the start; None: all are in one pool.
     leaving
         The pools of instances on their way from one pool to another.
-    links, pace
-        The network between the instances, and how fast users read; None: transfers
-        take no time, and pacing is not measured.
-    handover
-        How requests that migrate take memory; None: their KV waits off the GPU.
-    entrance
-        The stages that requests pass on their way to the routers; None: none.
-    clients
-        The limit of what is in flight; None: there is none.
-    routers
-        The settings of the routers; None: one, which sees instances as they are.
-    lockstep
-        What instances share that start their steps together; None: each instance
-        steps by itself.
-    calls
-        The Python functions among the rules.
     until_ticks, leap, record_decisions
         The engine's other settings; ticks are picoseconds.
-    record_between
-        When steps must start and transfers must be sent to be recorded: ``from`` and before ``to``.
-    record_most
-        The most entries of recorded steps: one for each step, and one for each request in it.
-    sample
-        Ticks between samples, ``every``, and the ``most`` samples; None: no timeline is kept.
+    **parts
+        The parts that a replay may do without, None where it does:
+
+        - ``links``, ``pace``: the network between the instances (None: transfers take no time), and how
+          fast users read;
+        - ``handover``: how requests that migrate take memory (None: their KV waits off the GPU);
+        - ``entrance``: the stages that requests pass on their way to the routers;
+        - ``clients``: the limit of what is in flight;
+        - ``routers``: the settings of the routers (None: one, which sees instances as they are);
+        - ``lockstep``: what instances share that start their steps together;
+        - ``record_between``, ``record_most``: when steps must start and transfers must be sent to be
+          recorded, ``from`` and before ``to``, and the most entries: one for each step, and one for each
+          request in it;
+        - ``sample``: ticks between samples, ``every``, and the ``most`` samples.
+    """
+    if isinstance(routing, str):
+        routing = {"on_arrival": {"rule": routing}, "on_prefilled": None, "on_answering": None, "every": []}
+    return msgspec.json.encode(
+        {
+            "instances": [{"kv_bytes_per_token": 0, **instance} for instance in instances],
+            "routing": routing,
+            "roles": [0] * len(instances) if roles is None else list(roles),
+            "leaving": list(leaving),
+            **dict.fromkeys(("links", "handover", "lockstep", "pace")),
+            **{name: part for name, part in parts.items() if part is not None},
+            "until": until_ticks,
+            "leap": leap,
+            "record_decisions": record_decisions,
+        }
+    )
+
+
+def run(
+    instances: Sequence[dict[str, Any]],
+    columns: Mapping[str, Any],
+    *,
+    calls: Sequence[Callable[..., Any]] = (),
+    progress: Callable[[_core.Progress], object] | None = None,
+    **parts: Any,  # noqa: ANN401 - of several types; `configuration` says which
+) -> _core.Outcome:
+    """Run the engine on a configuration in its wire format.
+
+    Parameters
+    ----------
+    instances
+        A dictionary for each instance, as of `configuration`.
+    columns
+        The trace's columns by name, as `columns` returns them.
+    calls
+        The Python functions among the rules.
     progress
         Called at most ten times a second.
+    **parts
+        The other parts of the configuration.
 
     Returns
     -------
@@ -104,33 +120,25 @@ def run(
         If a bug is found in the engine; it has the configuration.
     """
     use()
-    if isinstance(routing, str):
-        routing = {"on_arrival": {"rule": routing}, "on_prefilled": None, "on_answering": None, "every": []}
-    config = {
-        "instances": [{"kv_bytes_per_token": 0, **instance} for instance in instances],
-        "routing": routing,
-        "roles": [0] * len(instances) if roles is None else list(roles),
-        "leaving": list(leaving),
-        "links": links,
-        "handover": handover,
-        "lockstep": lockstep,
-        "pace": pace,
-        **({} if entrance is None else {"entrance": dict(entrance)}),
-        **({} if clients is None else {"clients": dict(clients)}),
-        **({} if routers is None else {"routers": routers}),
-        "until": until_ticks,
-        "leap": leap,
-        "record_decisions": record_decisions,
-        **({} if record_between is None else {"record_between": dict(record_between)}),
-        **({} if record_most is None else {"record_most": record_most}),
-        **({} if sample is None else {"sample": dict(sample)}),
-    }
-    text = msgspec.json.encode(config)
+    text = configuration(instances, **parts)
     try:
         return _core.replay(text, columns, progress, [showing(call) for call in calls] or None)
     except InternalError as error:
         error.configuration.setdefault("engine.json", text.decode())
         raise
+
+
+def opened(
+    instances: Sequence[dict[str, Any]],
+    columns: Mapping[str, Any],
+    *,
+    calls: Sequence[Callable[..., Any]] = (),
+    **parts: Any,  # noqa: ANN401 - as of `run`
+) -> _core.Simulation:
+    """Open the engine without requests, as `run` would run it; ``columns`` are empty."""
+    use()
+    text = configuration(instances, **parts)
+    return _core.Simulation(text, columns, [showing(call) for call in calls] or None)
 
 
 def columns(
@@ -162,7 +170,7 @@ def columns(
     given: dict[str, Any] = {"arrival_ticks": arrival, "prompt_tokens": prompt, "output_tokens": output}
     if "reasoning_tokens" in trace.frame.columns:
         given["reasoning_tokens"] = trace.frame.get_column("reasoning_tokens").fill_null(0).to_numpy()
-    order = _order(policy)
+    order = order_of(policy)
     seen = set(policy.columns)
     if policy.calls:  # a Python function may read every column
         seen |= {name for name in ("priority", "score", "tenant") if name in trace.frame.columns}
@@ -275,7 +283,7 @@ def _column(trace: Trace, column: str, reader: str, *, whole: bool = True) -> pl
     return values
 
 
-def _order(policy: Policy) -> object:
+def order_of(policy: Policy) -> object:
     """Return the queue order that needs a column of the trace, if a scheduler has one."""
     named = {"arrival" if scheduler.ranks else scheduler.order for scheduler in policy.schedulers}
     ordered = sorted(map(str, named & {"priority", "score", "longest_output"}))

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paceline import _native
 from paceline._arguments import typed
 from paceline._clock import moment
 from paceline._sampling import sample_to_wire, warn_if_longer
+from paceline._serving import name_models, served
 from paceline.concurrency import Concurrency
-from paceline.deployment import Cluster, Instance
-from paceline.deployment.kv_layout import check_same_kv, check_states
-from paceline.errors import ConfigError, InternalError, PolicyError
-from paceline.kernels.loaded import is_table
+from paceline.deployment import Cluster
+from paceline.errors import ConfigError, InternalError
 from paceline.limits import Limits
 from paceline.policies.vllm import vllm
-from paceline.policy import Pace, Policy, Scheduler
-from paceline.policy.expressions.wire import Names
+from paceline.policy import Pace, Policy
 from paceline.policy.python_routers import Watched, routers_of
-from paceline.policy.reach import moves_of
 from paceline.result import Provenance, Result
 from paceline.result.turns import warn_of_early_turns
 from paceline.trace import Trace
@@ -127,9 +122,9 @@ def replay(
     columns = _native.columns(trace, policy, sessions=by_session, served=named)
     arrivals = columns["arrival_ticks"]
     names = policy.names(_native.tenants(trace) if "tenant" in columns else ())
-    served = _served(cluster, policy, names, pace)
+    serving = served(cluster, policy, names, pace)
     if named:
-        _name_models(served["instances"], cluster, _native.models(trace, named))
+        name_models(serving["instances"], cluster, _native.models(trace, named))
     kept = _kept(trace, cluster, arrivals, _Asked(sample, sample_tenants, record, until))
     settings: dict[str, Any] = {
         "until": until,
@@ -142,7 +137,7 @@ def replay(
         with Watched(policy.calls):
             outcome = _native.run(
                 columns=columns,
-                **served,
+                **serving,
                 **kept.wire,
                 entrance=cluster.entrance_to_wire(),
                 clients=None if clients is None else clients.to_wire(),
@@ -223,64 +218,6 @@ def _kept(trace: Trace, cluster: Cluster, arrivals: NDArray[np.uint64], asked: _
         most = Limits.current().recorded
         wire |= {"record_decisions": True, "record_between": _window(record), "record_most": most}
     return _Kept(wire, settings)
-
-
-def _served(cluster: Cluster, policy: Policy, names: Names, pace: Pace | None) -> dict[str, Any]:
-    """Return the instances with their schedulers and the rules, as arguments of `_native.run`."""
-    count = len(cluster.instances)
-    rules = policy.to_wire(instances=count, tenants=names.tenants)
-    check_same_kv(cluster.instances, moves_of(policy, count))
-    if pace is not None and policy.pace is not None and pace != policy.pace:
-        raise ConfigError(f"pace must be left out where the policy has one ({policy.pace!r}), was {pace!r}")
-    if pace is not None:
-        rules["pace"] = pace.to_wire()
-    schedulers = [policy.scheduler_of(index) for index in range(count)]
-    check_states(cluster.instances, schedulers)
-    placed = list(zip(cluster.instances, schedulers, strict=True))
-    distinct = {pair: dict(_wire(*pair, names)) for pair in dict.fromkeys(placed)}
-    lockstep = _lockstep(cluster, distinct, policy)
-    links = None if cluster.links is None else cluster.links.to_wire(instances=count)
-    return {"instances": [distinct[pair] for pair in placed], **rules, "links": links, "lockstep": lockstep}
-
-
-def _name_models(wires: list[dict[str, Any]], cluster: Cluster, models: Sequence[str]) -> None:
-    """Tell the engine which model each instance serves, by its code."""
-    for at, instance in enumerate(cluster.instances):
-        if instance.served_model_name is not None:
-            wires[at] = {**wires[at], "model": models.index(instance.served_model_name)}
-
-
-@lru_cache(maxsize=64)
-def _wire(instance: Instance, scheduler: Scheduler, names: Names) -> dict[str, Any]:
-    """Return an instance and its scheduler as the engine reads them; kept, as replays of a sweep have few."""
-    defaults = instance.default_batching()
-    tokens, seqs = scheduler.sized_for(defaults)
-    wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs)
-    # The engine counts usable blocks. vLLM's shares are of all blocks, its null block included.
-    names = replace(names, classes=tuple(each.name for each in scheduler.classes))
-    formed = scheduler.on(instance).to_wire(num_blocks=wire["blocks"] + 1, defaults=defaults, names=names)
-    return {**wire, "scheduler": formed}
-
-
-def _lockstep(
-    cluster: Cluster, wires: dict[tuple[Instance, Scheduler], dict[str, Any]], policy: Policy
-) -> dict[str, Any] | None:
-    """Remove from the costs what ranks that step together share, and return it."""
-    if not cluster.lockstep:
-        return None
-    if not isinstance(policy.scheduler, Scheduler):
-        raise PolicyError(
-            "scheduler must be one for all instances of a cluster in lockstep, was one for each pool"
-        )
-    instance = cluster.instances[0]
-    cost, model, ranks = instance.cost, instance.resolved_model, instance.tensor_parallel
-    assert is_table(cost), "Invariant: checked by the cluster"
-    wires[instance, policy.scheduler]["cost"] = cost.to_wire(
-        model, tensor_parallel=ranks, pipeline_parallel=instance.pipeline_parallel, shared=False
-    )
-    _, seqs = policy.scheduler.limits(instance.default_batching())
-    # vLLM captures CUDA graphs up to so many tokens (vllm/config/vllm.py, _set_cudagraph_sizes).
-    return {"shared": cost.shared_wire(model, tensor_parallel=ranks), "padded": min(2 * seqs, 512)}
 
 
 def _window(record: tuple[float, float]) -> dict[str, int]:

@@ -63,14 +63,14 @@ pub use config::{
 pub use cost::{Cost, Prefilled, Work};
 pub use engine::{
     CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Cause, Decide, FlipRecord, Outcome,
-    Progress, Simulation, Source, TransferKind, TransferRecord,
+    Progress, STATE_FIELDS, Simulation, Source, TransferKind, TransferRecord,
 };
 pub use error::Error;
 pub use instance::{Part, StepColumns, StepRecord};
 pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};
 pub use metrics::{
-    Buffer, Columns, Declared, InstanceStats, Measured, MediumStats, NO_INSTANCE, NetworkStats, Reason,
-    Sketch, Spans, Spread, Status,
+    Buffer, Columns, Declared, Event, EventKind, InstanceStats, Measured, MediumStats, NO_INSTANCE,
+    NetworkStats, Reason, Sketch, Spans, Spread, Status,
 };
 pub use series::Series;
 pub use time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};

@@ -28,6 +28,13 @@ impl ArrivalRules {
         Self { on_arrival, decode, targets }
     }
 
+    /// Adds `n` requests that have not arrived.
+    pub(super) fn grow(&mut self, n: usize) {
+        if self.decode.is_some() {
+            self.targets.resize(self.targets.len() + n, NONE);
+        }
+    }
+
     /// Asks the rules about a request that arrives, or that a router holds.
     #[inline]
     pub(super) fn decide(

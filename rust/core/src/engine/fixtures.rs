@@ -67,7 +67,7 @@ pub(super) fn cluster(blocks: &[u64], rows: &[(Ticks, u32, u32)]) -> Cluster {
 /// An idle cluster of this configuration, for these requests.
 pub(super) fn with_config(config: &Config, rows: &[(Ticks, u32, u32)]) -> Cluster {
     let trace = trace(rows);
-    let instances = setup::instances(config, &trace).unwrap();
+    let instances = setup::instances(config, &trace, false).unwrap();
     let optional = OptionalColumns { moves: true, holds: true, ..OptionalColumns::default() };
     let recorder = Recorder::new(trace.len(), optional);
     let known = Known::new(config, &trace, &CALLBACK_INSTANCE_FIELDS.map(|(_, field)| field));

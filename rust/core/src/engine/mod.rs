@@ -28,6 +28,7 @@ mod live_migration;
 mod lockstep;
 mod monitors;
 mod network;
+mod outside;
 mod periods;
 mod phase_routing;
 mod roles;
@@ -38,6 +39,7 @@ mod transfer_log;
 
 pub use arrivals::Source;
 pub use event_loop::{Outcome, Progress, Simulation};
+pub use outside::STATE_FIELDS;
 pub use roles::{Cause, FlipRecord};
 pub use router::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide};
 pub use transfer_log::{TransferKind, TransferRecord};

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::config;
     use crate::engine::arrival_rules::ArrivalRules;
-    use crate::engine::arrivals::Entrance;
+    use crate::engine::arrivals::{Entrance, Sending};
     use crate::engine::fixtures::{cluster, router, row};
     use crate::engine::held::Held;
     use crate::policy::{Alike, Expr, Pick};
@@ -83,7 +83,7 @@ mod tests {
         let mut cluster = cluster(&[10, 10], &[row(0, 20, 5)]);
         let mut router = router(&cluster);
         let mut migrations = Migrations::new(None, None, 2);
-        let entrance = Entrance::new(&config::Entrance::default(), None, cluster.trace_mut());
+        let entrance = Entrance::new(&config::Entrance::default(), Sending::Trace, cluster.trace_mut());
         let arrivals = Arrivals::new(
             ArrivalRules::new(Rule::Stay { when: None }, None, 1),
             entrance,

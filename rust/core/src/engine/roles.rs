@@ -41,6 +41,8 @@ pub enum Cause {
     Done,
     /// The delay of its pool has ended.
     Delay,
+    /// A caller that drives the replay from outside.
+    Outside,
 }
 
 impl Cause {
@@ -53,6 +55,7 @@ impl Cause {
             Self::Rule(Moment::Monitor, _) => "every",
             Self::Done => "condition",
             Self::Delay => "delay",
+            Self::Outside => "set_pool",
         }
     }
 
@@ -60,7 +63,7 @@ impl Cause {
     pub fn request(self) -> Option<u32> {
         match self {
             Self::Rule(_, request) => request,
-            Self::Done | Self::Delay => None,
+            Self::Done | Self::Delay | Self::Outside => None,
         }
     }
 }

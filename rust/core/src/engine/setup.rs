@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::arrival_rules::ArrivalRules;
-use super::arrivals::{Arrivals, Entrance, Source};
+use super::arrivals::{Arrivals, Entrance, Sending, Source};
 use super::clients::Clients;
 use super::cluster::Cluster;
-use super::event_loop::{CanHappen, Simulation};
+use super::event_loop::{CanHappen, Extent, Simulation};
 use super::held::Held;
 use super::known::Known;
 use super::live_migration::Migrations;
@@ -23,7 +23,6 @@ use crate::instance::{Acceptance, Instance, ObservedFields};
 use crate::kv::Prefixes;
 use crate::metrics::{OptionalColumns, RecordRoom, Recorder};
 use crate::policy::{InstField, ReqField};
-use crate::time::NEVER;
 use crate::trace::Trace;
 
 impl Simulation {
@@ -43,7 +42,7 @@ impl Simulation {
     ///
     /// As for [`Self::new`].
     pub fn with_calls(config: &Config, trace: Trace, calls: Option<Box<dyn Decide>>) -> Result<Self, Error> {
-        Self::build(config, trace, calls, None)
+        Self::build(config, trace, calls, Sending::Trace)
     }
 
     /// A replay whose requests are rows of `trace`, which `source` sends. The trace's column of arrivals is not used.
@@ -52,22 +51,25 @@ impl Simulation {
     ///
     /// As for [`Self::new`].
     pub fn with_source(config: &Config, trace: Trace, source: Box<dyn Source>) -> Result<Self, Error> {
-        Self::build(config, trace, None, Some(source))
+        Self::build(config, trace, None, Sending::Source(source))
     }
 
-    fn build(
+    /// A replay at its start.
+    pub(super) fn build(
         config: &Config,
         mut trace: Trace,
         calls: Option<Box<dyn Decide>>,
-        source: Option<Box<dyn Source>>,
+        sending: Sending,
     ) -> Result<Self, Error> {
         trace.validate()?;
         periods::check(config, &trace)?;
-        let source = match source {
-            Some(source) => Some(source),
-            None => Clients::of(config.clients, &trace)?.map(|clients| Box::new(clients) as Box<dyn Source>),
+        let sending = match sending {
+            Sending::Trace => Clients::of(config.clients, &trace)?
+                .map_or(Sending::Trace, |clients| Sending::Source(Box::new(clients))),
+            given => given,
         };
-        let instances = instances(config, &trace)?;
+        let (reacts, grows) = (matches!(sending, Sending::Source(_)), matches!(sending, Sending::Outside));
+        let instances = instances(config, &trace, grows)?;
         let mut routing = config.routing.clone();
         routing.prepare();
         let routers = config.routers;
@@ -80,13 +82,14 @@ impl Simulation {
         if config.record_decisions {
             migrations.record(config.record_between.unwrap_or(Window::ALL));
         }
-        let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace, source.is_some()));
-        recorder.ends = source.is_some().then(Vec::new);
+        let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace, reacts || grows));
+        recorder.ends = reacts.then(Vec::new);
+        recorder.events = grows.then(Vec::new);
         recorder.room = config.record_most.map_or_else(RecordRoom::default, RecordRoom::new);
         recorder.notices = routing.books.exist().then(Vec::new);
-        let can_happen = can_happen(config, &known, source.is_some());
+        let can_happen = can_happen(config, &known, reacts, grows);
         let requests = trace.len();
-        let entrance = Entrance::new(&config.entrance, source, &mut trace);
+        let entrance = Entrance::new(&config.entrance, sending, &mut trace);
         Ok(Self {
             can_happen,
             cluster: Cluster::new(instances, roles(config), trace, recorder, known),
@@ -101,21 +104,23 @@ impl Simulation {
             migrations,
             locked: LockedSteps::new(config.lockstep.clone()),
             sampling: Sampling::new(config.sample, config.instances.len()),
-            until: config.until.unwrap_or(NEVER - 1),
             clock: 0,
             reported: false,
             quiet: 0,
             done: false,
+            extent: Extent::new(config.until),
         })
     }
 }
 
-/// The kinds of events that a configuration allows. `reactions`: whether requests may arrive as others end.
-fn can_happen(config: &Config, known: &Known, reactions: bool) -> CanHappen {
+/// The kinds of events that a configuration allows. `reactions`: whether requests may arrive as others end. `outside`: whether
+/// a caller may have instances change their pools.
+fn can_happen(config: &Config, known: &Known, reactions: bool, outside: bool) -> CanHappen {
     let routing = &config.routing;
     let together = config.lockstep.is_some() || known.is_reported();
+    let flips = outside && !config.leaving.is_empty();
     CanHappen {
-        nothing: routing.only_sends() && !together && !reactions,
+        nothing: routing.only_sends() && !together && !reactions && !flips,
         passing: routing.on_arrival.reads_passing_time(),
         reactions,
         migrations: routing.may_migrate(),
@@ -130,8 +135,9 @@ pub(super) fn roles(config: &Config) -> Roles {
 }
 
 /// The instances of a configuration, idle.
-pub(super) fn instances(config: &Config, trace: &Trace) -> Result<Vec<Instance>, Error> {
-    let prefixes = number_contents(config, trace)?;
+/// `grows`: more requests follow those of the trace.
+pub(super) fn instances(config: &Config, trace: &Trace, grows: bool) -> Result<Vec<Instance>, Error> {
+    let prefixes = number_contents(config, trace, grows)?;
     let pairs = std::iter::zip(&config.instances, &prefixes).enumerate();
     Ok(pairs
         .map(|(i, (instance, prefixes))| Instance::new(i, instance, prefixes, observed_fields(config, i)))
@@ -182,7 +188,7 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
 
 /// The contents of the trace's blocks for each instance that caches prefixes. Instances with the same block size share
 /// them.
-fn number_contents(config: &Config, trace: &Trace) -> Result<Vec<Arc<Prefixes>>, Error> {
+fn number_contents(config: &Config, trace: &Trace, grows: bool) -> Result<Vec<Arc<Prefixes>>, Error> {
     let mut known: Vec<(Option<u32>, Arc<Prefixes>)> = Vec::new();
     config
         .instances
@@ -193,6 +199,7 @@ fn number_contents(config: &Config, trace: &Trace) -> Result<Vec<Arc<Prefixes>>,
                 return Ok(Arc::clone(prefixes));
             }
             let prefixes = match size {
+                Some(block_tokens) if grows => Prefixes::growing(trace, block_tokens)?,
                 Some(block_tokens) => Prefixes::new(trace, block_tokens)?,
                 None => Prefixes::none(),
             };

@@ -129,6 +129,11 @@ impl Instance {
         Effects::new(self, trace, recorder)
     }
 
+    /// Takes the contents that requests share, and returns those that it had.
+    pub(crate) fn share(&mut self, prefixes: Arc<Prefixes>) -> Arc<Prefixes> {
+        self.kv.share(prefixes)
+    }
+
     /// Whether no step is in progress.
     pub(crate) fn is_idle(&self) -> bool {
         self.run.is_idle()

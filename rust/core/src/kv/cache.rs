@@ -15,14 +15,10 @@
 
 use rustc_hash::FxHashMap;
 
+use super::first_copies::{FirstCopies, NONE};
+
 /// The number of a block.
 pub type Block = u32;
-
-/// No block.
-const NONE: u32 = u32::MAX;
-
-/// Contents on a page of the table of shared contents; a page has 16 KiB.
-const PAGE: usize = 4096;
 
 /// The content of a full block, as a number that is equal for equal contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,33 +82,6 @@ impl Entry {
     }
 }
 
-/// The first copy of each shared content, by the number of the content.
-#[derive(Debug, Clone)]
-struct Shared {
-    /// Pages that have a copy, by number; an entry is a block or `NONE`.
-    pages: Vec<Option<Box<[u32; PAGE]>>>,
-}
-
-impl Shared {
-    /// A table without copies of these contents.
-    fn new(contents: usize) -> Self {
-        Self { pages: vec![None; contents.div_ceil(PAGE)] }
-    }
-
-    /// The first copy of a content, or `NONE`.
-    #[inline]
-    fn get(&self, number: usize) -> u32 {
-        self.pages[number / PAGE].as_ref().map_or(NONE, |page| page[number % PAGE])
-    }
-
-    /// The place for the first copy of a content.
-    #[inline]
-    fn get_mut(&mut self, number: usize) -> &mut u32 {
-        let page = self.pages[number / PAGE].get_or_insert_with(|| Box::new([NONE; PAGE]));
-        &mut page[number % PAGE]
-    }
-}
-
 /// A pool of blocks that keep their content until they are reused.
 #[derive(Debug, Clone)]
 pub struct PrefixCache {
@@ -130,7 +99,7 @@ pub struct PrefixCache {
     /// Blocks of those whose content is known.
     known_free: u64,
     /// The first copy of shared contents.
-    shared: Shared,
+    shared: FirstCopies,
     /// The first copy of contents that belong to one request, if the request was preempted.
     own: FxHashMap<u64, u32>,
     /// See [`Self::new`].
@@ -151,11 +120,16 @@ impl PrefixCache {
             back: first,
             free: u64::from(capacity),
             known_free: 0,
-            shared: Shared::new(contents),
+            shared: FirstCopies::new(contents),
             own: FxHashMap::default(),
             unknown_first,
             evictions: 0,
         }
+    }
+
+    /// Makes room for so many shared contents in all.
+    pub(crate) fn grow(&mut self, contents: usize) {
+        self.shared.grow(contents);
     }
 
     /// Blocks that are free.
@@ -369,6 +343,7 @@ impl PrefixCache {
 
 #[cfg(test)]
 mod tests {
+    use super::super::first_copies::PAGE;
     use super::*;
     use proptest::prelude::*;
     use std::collections::VecDeque;
@@ -397,7 +372,7 @@ mod tests {
         assert_eq!((0..4).map(|_| cache.take()).collect::<Vec<_>>(), [1, 2, 3, 4]);
         assert_eq!(cache.find(Content::shared(u32::MAX - 2)), Some(0));
         assert_eq!(cache.entries.len(), 6);
-        assert_eq!(cache.shared.pages.iter().flatten().count(), 1);
+        assert_eq!(cache.shared.pages_in_use(), 1);
     }
 
     #[test]

@@ -118,6 +118,14 @@ impl Memory {
         Self { pool: BlockPool::new(capacity), block_tokens, cache, prefixes, unassigned: Vec::new() }
     }
 
+    /// Takes the contents that requests share, of which there may be more, and returns those that it had.
+    pub(crate) fn share(&mut self, prefixes: Arc<Prefixes>) -> Arc<Prefixes> {
+        if let Some(cache) = &mut self.cache {
+            cache.grow(prefixes.contents());
+        }
+        std::mem::replace(&mut self.prefixes, prefixes)
+    }
+
     /// Blocks that no request holds.
     #[inline]
     pub(crate) fn free(&self) -> u64 {

@@ -3,6 +3,7 @@
 mod block_size;
 mod cache;
 mod copies;
+mod first_copies;
 mod memory;
 mod pool;
 mod prefixes;

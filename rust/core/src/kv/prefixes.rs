@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::error::Error;
-use crate::trace::{OutputIds, Trace};
+use crate::trace::{PrefixIds, Trace};
 
 /// Shared contents of a trace's blocks, at one block size.
 #[derive(Debug, Clone)]
@@ -25,12 +25,27 @@ pub struct Prefixes {
 enum Kind {
     /// Not at all.
     None,
-    /// By ids: the nodes of a tree of ids, by request. One block of the trace has `fine` blocks of the engine, or one
-    /// block of the engine has `coarse` blocks of the trace.
-    Ids { ends: Vec<usize>, nodes: Vec<u32>, outputs: Option<Outputs>, fine: u32, coarse: u32 },
+    /// By ids.
+    Ids(Ids),
     /// By sessions: the number of the first block, by request; the blocks of a session have consecutive numbers.
     /// `u32::MAX`: the request has no session.
     Sessions { first: Vec<u32> },
+}
+
+/// The numbers of the nodes of a tree of ids, by the node before and the id.
+type Tree = FxHashMap<(u32, u64), u32>;
+
+/// The nodes of a tree of ids, by request. One block of the trace has `fine` blocks of the engine, or one block of the
+/// engine has `coarse` blocks of the trace.
+#[derive(Debug, Clone)]
+struct Ids {
+    ends: Vec<usize>,
+    nodes: Vec<u32>,
+    outputs: Option<Outputs>,
+    fine: u32,
+    coarse: u32,
+    /// The tree, while more requests may follow.
+    tree: Option<Box<Tree>>,
 }
 
 /// The nodes of the ids of outputs, by request.
@@ -48,6 +63,46 @@ fn of_row<'a>(ends: &[usize], nodes: &'a [u32], row: usize) -> &'a [u32] {
     &nodes[start..ends[row]]
 }
 
+impl Ids {
+    /// Numbers the blocks of the requests that `more` has beyond those that were numbered; `prompts` are the tokens of all
+    /// prompts. Returns the number of distinct blocks.
+    fn extend(&mut self, more: &PrefixIds, prompts: &[u32]) -> usize {
+        let Self { ends, nodes, outputs, tree, .. } = self;
+        let Some(tree) = tree else { return 0 };
+        let mut number = |parent: u32, id: u64| {
+            let next = tree.len() as u32;
+            *tree.entry((parent, id)).or_insert(next)
+        };
+        let known = ends.len();
+        nodes.reserve(more.ids.len() - nodes.len());
+        for row in known..more.ends.len() {
+            let mut parent = u32::MAX;
+            for &id in more.of(row) {
+                parent = number(parent, id);
+                nodes.push(parent);
+            }
+        }
+        ends.extend_from_slice(&more.ends[known..]);
+        if let (Some(found), Some(outputs)) = (outputs, &more.outputs) {
+            for (row, prompt) in prompts.iter().enumerate().skip(known) {
+                let full = (prompt / found.block_tokens) as usize;
+                let before = of_row(ends, nodes, row);
+                // An output follows a prompt whose full blocks all have ids; else nothing is known of where it is.
+                let mut parent = match full {
+                    0 => u32::MAX,
+                    _ => before.get(full - 1).copied().unwrap_or(u32::MAX - 1),
+                };
+                for &id in outputs.of(row) {
+                    parent = number(parent, id);
+                    found.nodes.push(parent);
+                }
+            }
+            found.ends.extend_from_slice(&outputs.ends[known..]);
+        }
+        tree.len()
+    }
+}
+
 impl Prefixes {
     /// Numbers the shared contents of a trace, in blocks of `block_tokens` tokens.
     ///
@@ -55,9 +110,12 @@ impl Prefixes {
     ///
     /// If neither of the trace's and the engine's block size divides the other.
     pub fn new(trace: &Trace, block_tokens: u32) -> Result<Self, Error> {
-        if let Some(ids) = &trace.prefix {
-            let outputs = ids.outputs.as_ref().map(|outputs| (outputs, trace.prompt_tokens.as_slice()));
-            return Self::number_ids((&ids.ends, &ids.ids), outputs, ids.block_tokens, block_tokens);
+        if trace.prefix.is_some() {
+            let mut prefixes = Self::growing(trace, block_tokens)?;
+            if let Kind::Ids(ids) = &mut prefixes.kind {
+                ids.tree = None;
+            }
+            return Ok(prefixes);
         }
         if let Some(sessions) = &trace.session {
             return Self::from_sessions(trace, sessions, block_tokens);
@@ -65,73 +123,66 @@ impl Prefixes {
         Ok(Self::none())
     }
 
-    /// No two blocks have the same content.
-    pub fn none() -> Self {
-        Self { kind: Kind::None, block_tokens: 1, contents: 0 }
-    }
-
-    /// Numbers contents by the ids of blocks of prompts.
-    #[cfg(test)]
-    fn from_ids(ends: &[usize], ids: &[u64], theirs: u32, ours: u32) -> Result<Self, Error> {
-        Self::number_ids((ends, ids), None, theirs, ours)
-    }
-
-    /// Numbers contents by the ids of blocks of `theirs` tokens, for blocks of `ours` tokens. `outputs`: the ids of
-    /// outputs, and the tokens of the prompts that they follow.
-    fn number_ids(
-        (ends, ids): (&[usize], &[u64]),
-        outputs: Option<(&OutputIds, &[u32])>,
-        theirs: u32,
-        ours: u32,
-    ) -> Result<Self, Error> {
-        if theirs == 0 || !theirs.is_multiple_of(ours) && !ours.is_multiple_of(theirs) {
-            let rule = format!("must be a multiple or a divisor of the trace's {theirs}, was {ours}");
+    /// As [`Self::new`], for a trace that grows: its contents may be extended.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::new`]. If contents are shared by sessions: the blocks of a session are numbered once all are known.
+    pub(crate) fn growing(trace: &Trace, block_tokens: u32) -> Result<Self, Error> {
+        let Some(ids) = &trace.prefix else {
+            if trace.session.is_some() {
+                let rule = "must be given by ids where requests are submitted, was given by sessions";
+                return Err(Error::config("prefix", rule));
+            }
+            return Ok(Self::none());
+        };
+        let theirs = ids.block_tokens;
+        if theirs == 0 || !theirs.is_multiple_of(block_tokens) && !block_tokens.is_multiple_of(theirs) {
+            let rule = format!("must be a multiple or a divisor of the trace's {theirs}, was {block_tokens}");
             return Err(Error::config("block_tokens", rule));
         }
-        let fine = (theirs / ours).max(1);
-        let coarse = (ours / theirs).max(1);
-        let mut tree: FxHashMap<(u32, u64), u32> = FxHashMap::default();
-        let mut nodes = Vec::with_capacity(ids.len());
-        let mut start = 0;
-        for &end in ends {
-            let mut parent = u32::MAX;
-            for &id in &ids[start..end] {
-                let next = tree.len() as u32;
-                parent = *tree.entry((parent, id)).or_insert(next);
-                nodes.push(parent);
-            }
-            start = end;
-        }
-        let outputs = outputs.map(|(outputs, prompts)| {
-            let mut found = Vec::with_capacity(outputs.ids.len());
-            for (row, prompt) in prompts.iter().enumerate() {
-                let full = (prompt / theirs) as usize;
-                let before = of_row(ends, &nodes, row);
-                // An output follows a prompt whose full blocks all have ids; else nothing is known of where it is.
-                let mut parent = match full {
-                    0 => u32::MAX,
-                    _ => before.get(full - 1).copied().unwrap_or(u32::MAX - 1),
-                };
-                for &id in outputs.of(row) {
-                    let next = tree.len() as u32;
-                    parent = *tree.entry((parent, id)).or_insert(next);
-                    found.push(parent);
-                }
-            }
-            Outputs { ends: outputs.ends.clone(), nodes: found, block_tokens: theirs }
+        let kind = Kind::Ids(Ids {
+            ends: Vec::new(),
+            nodes: Vec::new(),
+            outputs: ids.outputs.as_ref().map(|_| Outputs {
+                ends: Vec::new(),
+                nodes: Vec::new(),
+                block_tokens: theirs,
+            }),
+            fine: (theirs / block_tokens).max(1),
+            coarse: (block_tokens / theirs).max(1),
+            tree: Some(Box::default()),
         });
-        let contents = tree.len() * fine as usize;
-        if contents >= u32::MAX as usize {
-            let distinct = tree.len();
+        let mut prefixes = Self { kind, block_tokens, contents: 0 };
+        prefixes.extend(trace)?;
+        Ok(prefixes)
+    }
+
+    /// Numbers the contents of the requests that a trace has beyond those that were numbered. The others keep their numbers.
+    ///
+    /// # Errors
+    ///
+    /// If there are too many contents.
+    pub(crate) fn extend(&mut self, trace: &Trace) -> Result<(), Error> {
+        let (Kind::Ids(ids), Some(more)) = (&mut self.kind, &trace.prefix) else { return Ok(()) };
+        let distinct = ids.extend(more, &trace.prompt_tokens);
+        self.contents = distinct * ids.fine as usize;
+        if self.contents >= u32::MAX as usize {
+            let (theirs, ours) = (more.block_tokens, self.block_tokens);
             let rule = format!(
                 "must cut the trace's {distinct} distinct blocks of {theirs} tokens into fewer than {} blocks, \
-                 whose numbers have 32 bits, was {ours}: {contents} blocks",
-                u32::MAX
+                 whose numbers have 32 bits, was {ours}: {} blocks",
+                u32::MAX,
+                self.contents
             );
             return Err(Error::config("block_tokens", rule));
         }
-        let kind = Kind::Ids { ends: ends.to_vec(), nodes, outputs, fine, coarse };
-        Ok(Self { kind, block_tokens: ours, contents })
+        Ok(())
+    }
+
+    /// No two blocks have the same content.
+    pub fn none() -> Self {
+        Self { kind: Kind::None, block_tokens: 1, contents: 0 }
     }
 
     /// Numbers contents by sessions.
@@ -192,7 +243,7 @@ impl Prefixes {
     pub fn shared(&self, request: u32, prompt: u32, position: u32) -> Option<u32> {
         match &self.kind {
             Kind::None => None,
-            Kind::Ids { ends, nodes, fine, coarse, .. } => {
+            Kind::Ids(Ids { ends, nodes, fine, coarse, .. }) => {
                 if position >= prompt / self.block_tokens {
                     return self.of_output(request, prompt, position);
                 }
@@ -214,7 +265,7 @@ impl Prefixes {
     #[inline]
     pub(crate) fn of_output(&self, request: u32, prompt: u32, position: u32) -> Option<u32> {
         match &self.kind {
-            Kind::Ids { outputs: Some(outputs), fine, coarse, .. } => {
+            Kind::Ids(Ids { outputs: Some(outputs), fine, coarse, .. }) => {
                 let own = of_row(&outputs.ends, &outputs.nodes, request as usize);
                 let full = prompt / outputs.block_tokens;
                 if *coarse > 1 {
@@ -234,7 +285,7 @@ impl Prefixes {
     pub(crate) fn begun(&self, request: u32, position: u32) -> Option<u32> {
         match &self.kind {
             Kind::None => None,
-            Kind::Ids { ends, nodes, .. } => {
+            Kind::Ids(Ids { ends, nodes, .. }) => {
                 of_row(ends, nodes, request as usize).get(position as usize).copied()
             }
             Kind::Sessions { .. } => self.shared(request, 0, position),
@@ -245,7 +296,38 @@ impl Prefixes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::PrefixIds;
+    use crate::trace::OutputIds;
+
+    /// The contents of prompts with these ids of blocks of `theirs` tokens, in blocks of `ours`.
+    fn from_ids(ends: &[usize], ids: &[u64], theirs: u32, ours: u32) -> Result<Prefixes, Error> {
+        let prefix =
+            PrefixIds { ends: ends.to_vec(), ids: ids.to_vec(), block_tokens: theirs, outputs: None };
+        Prefixes::new(&Trace { prefix: Some(prefix), ..Trace::default() }, ours)
+    }
+
+    #[test]
+    fn requests_that_follow_keep_the_numbers_of_those_before() {
+        let trace = |rows: usize| Trace {
+            prompt_tokens: vec![4, 6, 4][..rows].to_vec(),
+            prefix: Some(PrefixIds {
+                ends: vec![2, 5, 7][..rows].to_vec(),
+                ids: vec![7, 8, 7, 8, 9, 7, 6][..[2, 5, 7][rows - 1]].to_vec(),
+                block_tokens: 2,
+                outputs: Some(OutputIds { ends: vec![1; rows], ids: vec![9] }),
+            }),
+            ..Trace::default()
+        };
+        let mut growing = Prefixes::growing(&trace(1), 2).unwrap();
+        let before: Vec<_> = (0..2).map(|at| growing.shared(0, 4, at)).collect();
+        for rows in [2, 3] {
+            growing.extend(&trace(rows)).unwrap();
+        }
+        assert_eq!(before, (0..2).map(|at| growing.shared(0, 4, at)).collect::<Vec<_>>());
+        // The second prompt begins with the first and its output; the third shares the first block.
+        assert_eq!(growing.of_output(0, 4, 2), growing.shared(1, 6, 2));
+        assert_eq!((growing.shared(2, 4, 0), growing.contents()), (before[0], 4));
+        assert_ne!(growing.shared(2, 4, 1), before[1]);
+    }
 
     /// The shared contents of two requests' first `blocks` blocks.
     fn contents(prefixes: &Prefixes, prompt: u32, blocks: u32) -> [Vec<Option<u32>>; 2] {
@@ -254,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_block_of_the_trace_has_several_of_the_engine() {
-        let prefixes = Prefixes::from_ids(&[2, 4], &[7, 8, 7, 9], 4, 2).expect("2 divides 4");
+        let prefixes = from_ids(&[2, 4], &[7, 8, 7, 9], 4, 2).expect("2 divides 4");
         assert_eq!(prefixes.contents(), 3 * 2, "three distinct blocks of 4 tokens are six of 2");
         let [one, other] = contents(&prefixes, 8, 4);
         assert_eq!(one[..2], other[..2], "both begin with the block 7");
@@ -268,11 +350,11 @@ mod tests {
 
     #[test]
     fn a_block_of_the_engine_has_several_of_the_trace() {
-        let prefixes = Prefixes::from_ids(&[4, 8], &[1, 2, 3, 4, 1, 2, 3, 5], 2, 4).expect("2 divides 4");
+        let prefixes = from_ids(&[4, 8], &[1, 2, 3, 4, 1, 2, 3, 5], 2, 4).expect("2 divides 4");
         let [one, other] = contents(&prefixes, 8, 2);
         assert!(one[0].is_some() && one[0] == other[0]);
         assert!(one[1].is_some() && other[1].is_some() && one[1] != other[1], "its second half differs");
-        let prefixes = Prefixes::from_ids(&[2, 5], &[1, 2, 1, 9, 3], 2, 4).expect("2 divides 4");
+        let prefixes = from_ids(&[2, 5], &[1, 2, 1, 9, 3], 2, 4).expect("2 divides 4");
         assert!(prefixes.shared(0, 4, 0).is_some());
         assert_ne!(prefixes.shared(0, 4, 0), prefixes.shared(1, 4, 0), "only the first half is equal");
         assert_eq!(prefixes.shared(1, 8, 1), None, "the trace has an id for half of it");
@@ -283,7 +365,7 @@ mod tests {
         for (theirs, ours, divides) in
             [(4, 3, false), (3, 4, false), (0, 4, false), (8, 4, true), (4, 8, true)]
         {
-            assert_eq!(Prefixes::from_ids(&[1], &[1], theirs, ours).is_ok(), divides, "{theirs} and {ours}");
+            assert_eq!(from_ids(&[1], &[1], theirs, ours).is_ok(), divides, "{theirs} and {ours}");
         }
     }
 
@@ -291,7 +373,7 @@ mod tests {
     fn numbers_of_contents_have_32_bits() {
         // 3 * 1431655765 is the number that stands for no content.
         for (ids, fits) in [(&[1, 2, 3][..], false), (&[1, 2], true)] {
-            assert_eq!(Prefixes::from_ids(&[ids.len()], ids, 1_431_655_765, 1).is_ok(), fits);
+            assert_eq!(from_ids(&[ids.len()], ids, 1_431_655_765, 1).is_ok(), fits);
         }
     }
 

@@ -40,6 +40,11 @@ impl KvStore {
         }
     }
 
+    /// Takes the contents that requests share, and returns those that it had.
+    pub(crate) fn share(&mut self, prefixes: Arc<Prefixes>) -> Arc<Prefixes> {
+        self.gpu.share(prefixes)
+    }
+
     /// The GPU's blocks, to read.
     #[inline]
     pub(crate) fn gpu(&self) -> &Memory {

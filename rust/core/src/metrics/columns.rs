@@ -157,6 +157,13 @@ fn restore<T: Copy>(values: &mut [T], origins: &[u32]) {
     }
 }
 
+/// Adds entries to a column; an empty one, which the replay does not have, stays empty.
+fn grow<T: Copy>(values: &mut Vec<T>, n: usize, none: T) {
+    if !values.is_empty() {
+        values.resize(values.len() + n, none);
+    }
+}
+
 /// Whether a replay has the columns of a group.
 macro_rules! given {
     ($optional:ident, always) => {
@@ -194,6 +201,11 @@ macro_rules! columns {
                 Self {$(
                     $name: vec![$kind::NONE; if given!(optional, $when) { n } else { 0 }],
                 )*}
+            }
+
+            /// Adds `n` requests that have not arrived to columns of one or more.
+            pub(crate) fn grow(&mut self, n: usize) {
+                $(grow(&mut self.$name, n, $kind::NONE);)*
             }
 
             /// Puts the entry in each place at the row that `origins` has there.
@@ -303,6 +315,16 @@ mod tests {
             let used = Columns::DECLARED.iter().any(|one| one.name == name && one.when == "used");
             assert_eq!(filled, if used { 0 } else { 3 }, "{name}");
         }
+    }
+
+    #[test]
+    fn columns_grow_by_requests_that_have_not_arrived() {
+        let moves = OptionalColumns { moves: true, ..OptionalColumns::default() };
+        let mut columns = Columns::new(1, moves);
+        columns.finish[0] = 7;
+        columns.grow(2);
+        assert_eq!((columns.finish, columns.migrations), (vec![7, NEVER, NEVER], vec![0; 3]));
+        assert!(columns.held.is_empty() && columns.preempted.is_empty());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The records of a replay: columns by request, the sketch of gaps, and counters by instance.
 
 mod columns;
+mod event;
 mod instance_stats;
 mod network_stats;
 mod record_room;
@@ -12,6 +13,7 @@ mod traffic_counter;
 pub(crate) use columns::OptionalColumns;
 pub(crate) use columns::add_part;
 pub use columns::{Buffer, Columns, Declared, NO_INSTANCE, Reason, Status};
+pub use event::{Event, EventKind};
 pub use instance_stats::InstanceStats;
 pub use network_stats::{MediumStats, NetworkStats};
 pub(crate) use record_room::RecordRoom;

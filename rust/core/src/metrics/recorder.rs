@@ -1,14 +1,16 @@
 //! Columns by request and gaps between tokens, as the instances of a replay write them.
 
 use super::RecordRoom;
-use super::{Columns, OptionalColumns, Reason, Sketch, Status};
-use crate::time::Ticks;
+use super::{Columns, Event, EventKind, OptionalColumns, Reason, Sketch, Status};
+use crate::time::{NEVER, Ticks};
 
 /// The columns by request, the gaps and the notices of a replay, as instances write them.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     /// One entry a request.
     pub(crate) columns: Columns,
+    /// The columns that there are beside those of every replay.
+    optional: OptionalColumns,
     /// Gaps between the tokens of a request, over all requests.
     pub(crate) gaps: Sketch,
     /// First tokens, and requests that left their instance for good, so far.
@@ -21,6 +23,8 @@ pub(crate) struct Recorder {
     pub(crate) room: RecordRoom,
     /// Notices of requests since they were last taken; `None` if nothing reads them.
     pub(crate) notices: Option<Vec<Notice>>,
+    /// Events of requests since they were last taken; `None` if they are not kept.
+    pub(crate) events: Option<Vec<Event>>,
 }
 
 /// A notice of a request, by row. Those of one request are in this order.
@@ -58,12 +62,23 @@ impl Recorder {
         let columns = Columns::new(n, optional);
         Self {
             columns,
+            optional,
             gaps: Sketch::default(),
             changes: 0,
             closed: None,
             ends: None,
             room: RecordRoom::default(),
             notices: None,
+            events: None,
+        }
+    }
+
+    /// Adds `n` requests that have not arrived.
+    pub(crate) fn grow(&mut self, n: usize) {
+        if self.columns.status.is_empty() {
+            self.columns = Columns::new(n, self.optional);
+        } else {
+            self.columns.grow(n);
         }
     }
 
@@ -115,6 +130,7 @@ impl Recorder {
 
     /// Writes that a request was rejected on arrival.
     pub(crate) fn reject(&mut self, row: usize, reason: Reason) {
+        self.note(EventKind::Rejected, row, NEVER);
         self.end(row as u32, Status::Rejected);
         self.columns.status[row] = Status::Rejected as u8;
         self.columns.reason[row] = reason as u8;
@@ -128,6 +144,9 @@ impl Recorder {
     /// Writes the status of a request that the router still holds, or that gave up.
     pub(crate) fn not_routed(&mut self, row: usize, status: Status) {
         self.end(row as u32, status);
+        if status == Status::GaveUp {
+            self.note(EventKind::GaveUp, row, NEVER);
+        }
         self.columns.status[row] = status as u8;
     }
 
@@ -155,7 +174,6 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::NEVER;
 
     fn recorder() -> Recorder {
         let optional = OptionalColumns { reasons: true, moves: true, ..OptionalColumns::default() };

@@ -1,5 +1,6 @@
 //! The trace: the requests to replay, as columns.
 
+mod append;
 mod waits;
 
 use crate::error::Error;
@@ -176,11 +177,19 @@ impl Trace {
     ///
     /// Names the first row that breaks a rule.
     pub fn validate(&self) -> Result<(), Error> {
+        self.validate_after(0)
+    }
+
+    /// As [`Self::validate`], for requests that follow `before` others.
+    fn validate_after(&self, before: usize) -> Result<(), Error> {
         self.check_lengths()?;
         if self.origins.is_some() {
             return Err(Error::config("origins", "must be left out: a replay writes it"));
         }
-        let n = self.len();
+        let n = before + self.len();
+        if n > i32::MAX as usize {
+            return Err(Error::trace(n, "a trace holds at most 2147483647 requests"));
+        }
         if let Some(prefix) = &self.prefix {
             check_ends("prefix", &prefix.ends, prefix.ids.len())?;
             if let Some(outputs) = &prefix.outputs {
@@ -203,7 +212,7 @@ impl Trace {
         }
         self.waits.validate()?;
         if let Some(reasoning) = &self.reasoning_tokens
-            && let Some(row) = (0..n).find(|&row| reasoning[row] > self.output_tokens[row])
+            && let Some(row) = (0..self.len()).find(|&row| reasoning[row] > self.output_tokens[row])
         {
             let (part, whole) = (reasoning[row], self.output_tokens[row]);
             let rule = format!("reasoning_tokens is at most the {whole} of output_tokens, was {part}");
@@ -233,9 +242,6 @@ impl Trace {
     /// Checks that every column has a value for every request.
     fn check_lengths(&self) -> Result<(), Error> {
         let n = self.len();
-        if n > i32::MAX as usize {
-            return Err(Error::trace(n, "a trace holds at most 2147483647 requests"));
-        }
         let columns = [
             ("prompt_tokens", Some(self.prompt_tokens.len())),
             ("output_tokens", Some(self.output_tokens.len())),

@@ -4,11 +4,22 @@ use super::numbering::Numbering;
 use super::predictor::Predictor;
 use super::sent::Sent;
 use super::source::Source;
+use super::submitted::Submitted;
 use crate::config::Entrance as Rules;
 use crate::hint::rare;
 use crate::metrics::{Recorder, Status};
 use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
+
+/// How requests are to be sent.
+pub(in crate::engine) enum Sending {
+    /// As the trace's column of arrivals says.
+    Trace,
+    /// By a source.
+    Source(Box<dyn Source>),
+    /// As they are submitted from outside.
+    Outside,
+}
 
 /// The sender of the requests.
 #[derive(Debug)]
@@ -17,6 +28,28 @@ enum Sender {
     Column(usize),
     /// A source that may react to the ends of requests, and the numbers of those that have arrived.
     Source(Box<dyn Source>, Numbering),
+    /// Requests that are submitted from outside.
+    Outside(Submitted, Numbering),
+}
+
+impl Sender {
+    /// The source, if the requests have one.
+    fn source(&self) -> Option<&dyn Source> {
+        match self {
+            Self::Column(_) => None,
+            Self::Source(source, _) => Some(&**source),
+            Self::Outside(submitted, _) => Some(submitted),
+        }
+    }
+
+    /// The same, to send and to observe.
+    fn source_mut(&mut self) -> Option<&mut dyn Source> {
+        match self {
+            Self::Column(_) => None,
+            Self::Source(source, _) => Some(&mut **source),
+            Self::Outside(submitted, _) => Some(submitted),
+        }
+    }
 }
 
 /// The source of a replay's requests, and the stages that they pass on their way to the routers.
@@ -34,17 +67,17 @@ pub(in crate::engine) struct Entrance {
 }
 
 impl Entrance {
-    /// The way in under these rules. `source`: sends the requests; `None`: they are sent as the trace's column of arrivals
-    /// says.
-    pub(in crate::engine) fn new(rules: &Rules, source: Option<Box<dyn Source>>, trace: &mut Trace) -> Self {
+    /// The way in under these rules.
+    pub(in crate::engine) fn new(rules: &Rules, sending: Sending, trace: &mut Trace) -> Self {
         let (serial, at_once) = match rules.prediction {
             Some(prediction) if prediction.serial => (Some(prediction), 0),
             Some(prediction) => (None, prediction.once.saturating_add(prediction.each)),
             None => (None, 0),
         };
-        let sender = match source {
-            Some(source) => Sender::Source(source, Numbering::new(trace)),
-            None => Sender::Column(0),
+        let sender = match sending {
+            Sending::Source(source) => Sender::Source(source, Numbering::new(trace)),
+            Sending::Outside => Sender::Outside(Submitted::default(), Numbering::new(trace)),
+            Sending::Trace => Sender::Column(0),
         };
         let mut entrance = Self {
             sender,
@@ -73,7 +106,7 @@ impl Entrance {
     fn next_entry(&self, trace: &Trace) -> Ticks {
         let sent = match &self.sender {
             Sender::Column(row) => trace.arrival.get(*row).copied().unwrap_or(NEVER),
-            Sender::Source(source, _) => source.next(),
+            other => other.source().map_or(NEVER, Source::next),
         };
         sent.saturating_add(self.delay)
     }
@@ -107,7 +140,7 @@ impl Entrance {
         let sent = sent?;
         let number = match &mut self.sender {
             Sender::Column(_) => sent.row as usize,
-            Sender::Source(_, numbering) => {
+            Sender::Source(_, numbering) | Sender::Outside(_, numbering) => {
                 let number = numbering.arrive(sent.row, trace);
                 recorder.columns.arrival[number] = sent.at;
                 number
@@ -141,14 +174,14 @@ impl Entrance {
                 *next += 1;
                 (*next - 1) as u32
             }
-            Sender::Source(source, _) => source.send(),
+            other => other.source_mut()?.send(),
         };
         Some(Sent { row, at: entered - self.delay, entered })
     }
 
     /// Tells the source that a request has ended at `now`.
     pub(in crate::engine) fn end(&mut self, number: u32, status: Status, now: Ticks, trace: &Trace) {
-        if let Sender::Source(source, _) = &mut self.sender {
+        if let Some(source) = self.sender.source_mut() {
             source.end(trace.origin(number), status, now);
         }
         self.next = self.next_event(trace);
@@ -158,7 +191,31 @@ impl Entrance {
     pub(in crate::engine) fn expected(&self, trace: &Trace) -> u64 {
         match &self.sender {
             Sender::Column(_) => trace.len() as u64,
-            Sender::Source(source, _) => source.expected(),
+            other => other.source().map_or(0, Source::expected),
+        }
+    }
+
+    /// Adds requests that are submitted, the last ones of the trace.
+    pub(in crate::engine) fn submit(&mut self, arrivals: &[Ticks], trace: &Trace) {
+        if let Sender::Outside(submitted, numbering) = &mut self.sender {
+            submitted.push(arrivals);
+            numbering.grow(arrivals.len());
+        }
+        self.next = self.next_event(trace);
+    }
+
+    /// Ends the submissions.
+    pub(in crate::engine) fn close(&mut self) {
+        if let Sender::Outside(submitted, _) = &mut self.sender {
+            submitted.close();
+        }
+    }
+
+    /// By row of submission: its place in the result, if requests are submitted.
+    pub(in crate::engine) fn places(&self) -> Option<Vec<u32>> {
+        match &self.sender {
+            Sender::Outside(submitted, _) => Some(submitted.places()),
+            Sender::Column(_) | Sender::Source(..) => None,
         }
     }
 }

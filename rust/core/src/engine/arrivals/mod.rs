@@ -5,10 +5,11 @@ mod numbering;
 mod predictor;
 mod sent;
 mod source;
+mod submitted;
 
 pub use source::Source;
 
-pub(super) use entrance::Entrance;
+pub(super) use entrance::{Entrance, Sending};
 
 use super::arrival_rules::ArrivalRules;
 use super::cluster::Cluster;
@@ -52,6 +53,22 @@ impl Arrivals {
     #[inline]
     pub(super) fn next_arrival(&self) -> Ticks {
         self.entrance.next()
+    }
+
+    /// Adds requests that are submitted, the last ones of the trace, and arrive at these moments.
+    pub(super) fn grow(&mut self, arrivals: &[Ticks], cluster: &Cluster) {
+        self.rules.grow(arrivals.len());
+        self.entrance.submit(arrivals, cluster.trace());
+    }
+
+    /// Ends the submissions.
+    pub(super) fn close(&mut self) {
+        self.entrance.close();
+    }
+
+    /// By row of submission: its place in the result, if requests are submitted.
+    pub(super) fn places(&self) -> Option<Vec<u32>> {
+        self.entrance.places()
     }
 
     /// How many requests have been sent and may still be sent.
@@ -166,7 +183,7 @@ mod tests {
     use crate::time::NEVER;
 
     fn routed_by(rule: Rule, cluster: &mut Cluster) -> Arrivals {
-        let entrance = Entrance::new(&config::Entrance::default(), None, cluster.trace_mut());
+        let entrance = Entrance::new(&config::Entrance::default(), Sending::Trace, cluster.trace_mut());
         Arrivals::new(ArrivalRules::new(rule, None, 0), entrance, Held::new(Alike::default(), 1, None))
     }
 

@@ -22,6 +22,12 @@ impl Numbering {
         Self { places: rows, arrived: 0 }
     }
 
+    /// Adds `n` rows at the end of the trace, each at its own place.
+    pub(super) fn grow(&mut self, n: usize) {
+        let rows = self.places.len() as u32;
+        self.places.extend(rows..rows + n as u32);
+    }
+
     /// Moves a row of the trace to the next place, and returns that.
     pub(super) fn arrive(&mut self, row: u32, trace: &mut Trace) -> usize {
         let (to, from) = (self.arrived, self.places[row as usize] as usize);

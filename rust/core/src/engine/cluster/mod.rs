@@ -9,6 +9,7 @@ mod requests;
 mod steps;
 
 use std::hint::select_unpredictable;
+use std::sync::Arc;
 
 use super::calendar::Calendar;
 use super::known::Known;
@@ -16,7 +17,8 @@ use super::roles::{Cause, FlipRecord, Flipping, Roles};
 use crate::error::Error;
 use crate::hint::rare;
 use crate::instance::{Effects, Instance, StepColumns};
-use crate::metrics::{Columns, InstanceStats, Recorder, Sketch, Status};
+use crate::kv::Prefixes;
+use crate::metrics::{Columns, Event, EventKind, InstanceStats, Recorder, Sketch, Status};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -105,6 +107,67 @@ impl Cluster {
             events: Events::default(),
             known,
         }
+    }
+
+    /// Adds requests at the end of the trace. Nothing changes if they break a rule.
+    pub(super) fn append(&mut self, more: Trace) -> Result<(), Error> {
+        let n = more.len();
+        self.trace.append(more)?;
+        self.recorder.grow(n);
+        self.known.grow(n);
+        self.share_contents()
+    }
+
+    /// Numbers the contents of the requests that were added, which instances share.
+    fn share_contents(&mut self) -> Result<(), Error> {
+        if self.trace.prefix.is_none() {
+            return Ok(());
+        }
+        let mut shared: Vec<Arc<Prefixes>> = Vec::new();
+        let mut of = Vec::with_capacity(self.instances.len());
+        let none = Arc::new(Prefixes::none());
+        for instance in &mut self.instances {
+            let own = instance.share(Arc::clone(&none));
+            let known = shared.iter().position(|other| Arc::ptr_eq(other, &own));
+            of.push(known.unwrap_or(shared.len()));
+            if known.is_none() {
+                shared.push(own);
+            }
+        }
+        let extended: Result<Vec<_>, _> = shared
+            .into_iter()
+            .map(|mut contents| Arc::make_mut(&mut contents).extend(&self.trace).map(|()| contents))
+            .collect();
+        let extended = extended?;
+        for (instance, of) in self.instances.iter_mut().zip(of) {
+            instance.share(Arc::clone(&extended[of]));
+        }
+        Ok(())
+    }
+
+    /// Has the result in the order of `places`, by row of the trace.
+    pub(super) fn order_by(&mut self, places: &[u32]) {
+        for origin in self.trace.origins.iter_mut().flatten() {
+            *origin = places[*origin as usize];
+        }
+    }
+
+    /// Takes what has happened to requests since the last call, with their rows in the trace, in the order of the moments.
+    pub(super) fn take_events(&mut self) -> Vec<Event> {
+        let mut events = self.recorder.take_events(&self.trace);
+        events.sort_by_key(|event| event.at);
+        events
+    }
+
+    /// How many events have been noted since they were taken.
+    pub(super) fn told(&self) -> usize {
+        self.recorder.events.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Whether a request was rejected after so many events had been noted.
+    pub(super) fn rejects_after(&self, told: usize) -> bool {
+        let later = self.recorder.events.iter().flat_map(|events| &events[told..]);
+        later.into_iter().any(|event| matches!(event.kind, EventKind::Rejected | EventKind::GaveUp))
     }
 
     /// The number of instances.

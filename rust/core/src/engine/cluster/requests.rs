@@ -96,6 +96,12 @@ impl Cluster {
         self.at(index).field((field, class), now, request)
     }
 
+    /// A field of an instance at this moment, which does not depend on a request.
+    pub(in crate::engine) fn state(&mut self, index: usize, field: InstField, now: Ticks) -> f64 {
+        let view = RequestView::arriving(0, now, &self.trace);
+        self.field(index, (field, 0), &Asking { view: &view, place: None }, now)
+    }
+
     /// Applies the steps of an instance's run that have ended by now.
     pub(in crate::engine) fn catch_up(&mut self, index: usize, now: Ticks) {
         self.at(index).apply_until(now);

@@ -14,6 +14,10 @@
 //! So a step sees every request that arrived by its start, and a rule sees the tokens of each instance as of its
 //! last finished step.
 
+mod extent;
+
+pub(super) use extent::Extent;
+
 use super::arrivals::Arrivals;
 use super::cluster::Cluster;
 use super::live_migration::Migrations;
@@ -71,8 +75,6 @@ pub struct Simulation {
     pub(super) sampling: Sampling,
     /// The kinds of events besides arrivals and ends of steps.
     pub(super) can_happen: CanHappen,
-    /// When the replay stops, even if requests are left.
-    pub(super) until: Ticks,
     /// The moment of the latest event.
     pub(super) clock: Ticks,
     /// Whether instances reported at the present moment.
@@ -81,6 +83,8 @@ pub struct Simulation {
     pub(super) quiet: u64,
     /// Whether the replay has ended.
     pub(super) done: bool,
+    /// How far it runs.
+    pub(super) extent: Extent,
 }
 
 /// How far a replay is.
@@ -132,6 +136,14 @@ impl Simulation {
         let stop = self.cluster.events().saturating_add(budget);
         while !self.done && self.cluster.events() < stop {
             self.arrivals.hear(&mut self.cluster, self.clock);
+            if self.extent.halfway {
+                rare();
+                if self.extent.pause == self.clock {
+                    break;
+                }
+                self.finish_pause()?;
+                continue;
+            }
             if self.cluster.settled() == self.arrivals.expected(&self.cluster) {
                 // Copies that are still in transfer belong to requests that finished.
                 self.halt(self.clock);
@@ -146,23 +158,21 @@ impl Simulation {
                     self.run_moment(self.clock)?;
                     continue;
                 }
-                let expected = self.arrivals.expected(&self.cluster);
-                return Err(self.cluster.no_progress(expected, self.arrivals.held(), self.clock));
+                if self.extent.pause == NEVER {
+                    let expected = self.arrivals.expected(&self.cluster);
+                    return Err(self.cluster.no_progress(expected, self.arrivals.held(), self.clock));
+                }
             }
-            if now > self.until {
-                self.halt(self.until);
+            if now >= self.extent.pause {
+                rare();
+                self.reach_pause(now);
                 break;
             }
-            if self.sampling.next() < now {
-                rare();
-                self.sampling.sample(now - 1, &mut self.cluster);
+            if now > self.extent.until {
+                self.halt(self.extent.until);
+                break;
             }
-            if self.can_happen.migrations && now == self.clock {
-                rare();
-                // A transfer that took no time: the steps that start at this moment have started.
-                self.cluster.begin_steps(now);
-            }
-            self.clock = now;
+            self.begin_moment(now);
             if others == now || !self.restart_step(index, now)? {
                 self.run_moment(now)?;
             }
@@ -172,7 +182,7 @@ impl Simulation {
 
     /// When something happens next that is not the end of a step.
     #[inline]
-    fn next_other(&self) -> Ticks {
+    pub(super) fn next_other(&self) -> Ticks {
         if self.can_happen.nothing {
             return self.arrivals.next_arrival();
         }
@@ -208,9 +218,29 @@ impl Simulation {
         report.min(self.cluster.next_role())
     }
 
+    /// Samples the instances up to a moment, if that is due, and moves the clock there.
+    #[inline]
+    pub(super) fn begin_moment(&mut self, now: Ticks) {
+        if self.sampling.next() < now {
+            rare();
+            self.sampling.sample(now - 1, &mut self.cluster);
+        }
+        if self.can_happen.migrations && now == self.clock {
+            rare();
+            // A transfer that took no time: the steps that start at this moment have started.
+            self.cluster.begin_steps(now);
+        }
+        self.clock = now;
+    }
+
     /// Handles everything that happens at one moment.
     fn run_moment(&mut self, now: Ticks) -> Result<(), Error> {
         self.end_steps(now);
+        self.finish_moment(now)
+    }
+
+    /// Handles what happens at one moment once the steps that end then have ended.
+    pub(super) fn finish_moment(&mut self, now: Ticks) -> Result<(), Error> {
         self.route_phase_changes(now)?;
         self.deliver_transfers(now);
         self.run_monitors(now)?;
@@ -251,7 +281,7 @@ impl Simulation {
     /// Phase 1: the steps that end now end, by instance; then instances whose delay ends now join their pool; then
     /// instances report to the routers, if a report is due.
     #[inline]
-    fn end_steps(&mut self, now: Ticks) {
+    pub(super) fn end_steps(&mut self, now: Ticks) {
         self.cluster.end_steps(now);
         if self.can_happen.timers {
             rare();
@@ -371,8 +401,11 @@ impl Simulation {
     }
 
     /// The result.
-    pub fn into_outcome(self) -> Outcome {
+    pub fn into_outcome(mut self) -> Outcome {
         let (end, events) = (self.clock, self.cluster.events());
+        if let Some(places) = self.arrivals.places() {
+            self.cluster.order_by(&places);
+        }
         let network = self.migrations.network_stats(end);
         let timeline = self.sampling.into_rows();
         let recorded = self.cluster.into_recorded();

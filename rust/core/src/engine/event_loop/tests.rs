@@ -3,12 +3,14 @@ use crate::config::{Handover, Links, Overlap};
 use crate::engine::fixtures::{config, row, trace};
 use crate::time::TICKS_PER_SECOND;
 
-/// The phases, as the calls in `run_moment` name them.
+/// The phases, as the calls in `run_moment` and in the rest of a moment name them.
 fn phases() -> Vec<String> {
     let source = include_str!("mod.rs");
     let (_, body) = source.split_once("fn run_moment").unwrap();
-    let (body, _) = body.split_once("\n    }\n").unwrap();
-    let calls = body.lines().filter_map(|line| line.trim().strip_prefix("self."));
+    let (first, rest) = body.split_once("self.finish_moment").unwrap();
+    let (_, rest) = rest.split_once("fn finish_moment").unwrap();
+    let (rest, _) = rest.split_once("\n    }\n").unwrap();
+    let calls = first.lines().chain(rest.lines()).filter_map(|line| line.trim().strip_prefix("self."));
     calls.map(|call| call.split('(').next().unwrap().replace('_', " ")).collect()
 }
 

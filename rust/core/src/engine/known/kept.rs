@@ -49,6 +49,14 @@ impl Kept {
         }
     }
 
+    /// Adds `n` requests that are on no instance.
+    pub(super) fn grow(&mut self, n: usize) {
+        self.at.resize(self.at.len() + n, NONE);
+        if !self.decode.is_empty() {
+            self.decode.resize(self.at.len(), NONE);
+        }
+    }
+
     /// Counts a request on an instance that a rule picked for it, and no longer on another.
     pub(super) fn route(&mut self, row: usize, instance: usize, prompt: u32) {
         let decode = self.decode.get(row).copied().unwrap_or(NONE);

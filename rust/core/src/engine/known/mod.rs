@@ -63,6 +63,13 @@ impl Known {
         }
     }
 
+    /// Adds `n` requests that have not arrived.
+    pub(in crate::engine) fn grow(&mut self, n: usize) {
+        if let Some(kept) = &mut self.kept {
+            kept.grow(n);
+        }
+    }
+
     /// The router of a request.
     pub(in crate::engine) fn router_of(&self, row: usize) -> usize {
         if self.routers == 1 { 0 } else { self.router_in_turn(row) }

@@ -1,14 +1,33 @@
 //! The columns of the result as an observer.
 
 use super::fact::{Fact, Subject};
-use crate::metrics::{Reason, Recorder, Status, add_part};
+use crate::metrics::{EventKind, Reason, Recorder, Status, add_part};
 use crate::time::{NEVER, Ticks};
+
+/// The event that a caller is told of a fact. It is known where the fact is told.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "so that the test drops out")]
+fn event_of(fact: Fact) -> Option<EventKind> {
+    match fact {
+        Fact::Admitted { since: None, .. } => Some(EventKind::Admitted),
+        Fact::Admitted { .. } => Some(EventKind::Readmitted),
+        Fact::Yielded { gap: None, .. } => Some(EventKind::FirstToken),
+        Fact::Preempted => Some(EventKind::Preempted),
+        Fact::Finished => Some(EventKind::Finished),
+        Fact::Dropped => Some(EventKind::Rejected),
+        Fact::Landed { .. } => Some(EventKind::Migrated),
+        _ => None,
+    }
+}
 
 impl Recorder {
     /// Writes what happened to a request.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "the fact is known where it is told")]
     pub(super) fn observe(&mut self, fact: Fact, of: Subject) {
+        if let Some(kind) = event_of(fact) {
+            self.note(kind, of.row(), of.now);
+        }
         match fact {
             Fact::Admitted { since: None, .. } => {
                 self.columns.scheduled[of.row()] = of.now;

@@ -76,8 +76,9 @@ impl RequestView {
         Self {
             row,
             now,
-            prompt: trace.prompt_tokens[row as usize],
-            output: trace.output_tokens[row as usize],
+            // A trace that grows may be empty yet.
+            prompt: trace.prompt_tokens.get(row as usize).copied().unwrap_or_default(),
+            output: trace.output_tokens.get(row as usize).copied().unwrap_or_default(),
             since: now,
             joined: now,
             ..Self::default()

@@ -1,0 +1,76 @@
+"""The instances and rules of a cluster under a policy, as the engine takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from paceline.deployment import Cluster, Instance
+from paceline.deployment.kv_layout import check_same_kv, check_states
+from paceline.errors import ConfigError, PolicyError
+from paceline.kernels.loaded import is_table
+from paceline.policy import Pace, Policy, Scheduler
+from paceline.policy.expressions.wire import Names
+from paceline.policy.reach import moves_of
+
+__all__ = ["name_models", "served"]
+
+
+def served(cluster: Cluster, policy: Policy, names: Names, pace: Pace | None) -> dict[str, Any]:
+    """Return the instances with their schedulers and the rules, as arguments of `_native.run`."""
+    count = len(cluster.instances)
+    rules = policy.to_wire(instances=count, tenants=names.tenants)
+    check_same_kv(cluster.instances, moves_of(policy, count))
+    if pace is not None and policy.pace is not None and pace != policy.pace:
+        raise ConfigError(f"pace must be left out where the policy has one ({policy.pace!r}), was {pace!r}")
+    if pace is not None:
+        rules["pace"] = pace.to_wire()
+    schedulers = [policy.scheduler_of(index) for index in range(count)]
+    check_states(cluster.instances, schedulers)
+    placed = list(zip(cluster.instances, schedulers, strict=True))
+    distinct = {pair: dict(_wire(*pair, names)) for pair in dict.fromkeys(placed)}
+    lockstep = _lockstep(cluster, distinct, policy)
+    links = None if cluster.links is None else cluster.links.to_wire(instances=count)
+    return {"instances": [distinct[pair] for pair in placed], **rules, "links": links, "lockstep": lockstep}
+
+
+def name_models(wires: list[dict[str, Any]], cluster: Cluster, models: Sequence[str]) -> None:
+    """Tell the engine which model each instance serves, by its code."""
+    for at, instance in enumerate(cluster.instances):
+        if instance.served_model_name is not None:
+            wires[at] = {**wires[at], "model": models.index(instance.served_model_name)}
+
+
+@lru_cache(maxsize=64)
+def _wire(instance: Instance, scheduler: Scheduler, names: Names) -> dict[str, Any]:
+    """Return an instance and its scheduler as the engine reads them; kept, as replays of a sweep have few."""
+    defaults = instance.default_batching()
+    tokens, seqs = scheduler.sized_for(defaults)
+    wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs)
+    # The engine counts usable blocks. vLLM's shares are of all blocks, its null block included.
+    names = replace(names, classes=tuple(each.name for each in scheduler.classes))
+    formed = scheduler.on(instance).to_wire(num_blocks=wire["blocks"] + 1, defaults=defaults, names=names)
+    return {**wire, "scheduler": formed}
+
+
+def _lockstep(
+    cluster: Cluster, wires: dict[tuple[Instance, Scheduler], dict[str, Any]], policy: Policy
+) -> dict[str, Any] | None:
+    """Remove from the costs what ranks that step together share, and return it."""
+    if not cluster.lockstep:
+        return None
+    if not isinstance(policy.scheduler, Scheduler):
+        raise PolicyError(
+            "scheduler must be one for all instances of a cluster in lockstep, was one for each pool"
+        )
+    instance = cluster.instances[0]
+    cost, model, ranks = instance.cost, instance.resolved_model, instance.tensor_parallel
+    assert is_table(cost), "Invariant: checked by the cluster"
+    wires[instance, policy.scheduler]["cost"] = cost.to_wire(
+        model, tensor_parallel=ranks, pipeline_parallel=instance.pipeline_parallel, shared=False
+    )
+    _, seqs = policy.scheduler.limits(instance.default_batching())
+    # vLLM captures CUDA graphs up to so many tokens (vllm/config/vllm.py, _set_cudagraph_sizes).
+    return {"shared": cost.shared_wire(model, tensor_parallel=ranks), "padded": min(2 * seqs, 512)}

@@ -1,0 +1,47 @@
+//! How far a replay runs: to its end, or to a moment at which it pauses.
+
+use super::Simulation;
+use crate::error::Error;
+use crate::time::{NEVER, Ticks};
+
+/// How far a replay runs.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::engine) struct Extent {
+    /// When it stops, even if requests are left.
+    pub(in crate::engine) until: Ticks,
+    /// The moment at which it pauses; [`NEVER`]: it runs to its end.
+    pub(in crate::engine) pause: Ticks,
+    /// Whether the first phase of that moment is over, and the others are not.
+    pub(in crate::engine) halfway: bool,
+}
+
+impl Extent {
+    /// To the end, or `until` if that is before.
+    pub(in crate::engine) fn new(until: Option<Ticks>) -> Self {
+        Self { until: until.unwrap_or(NEVER - 1), pause: NEVER, halfway: false }
+    }
+}
+
+impl Simulation {
+    /// Ends the steps that end at the moment at which the replay is to pause, if it is the next one.
+    pub(in crate::engine) fn reach_pause(&mut self, next: Ticks) {
+        if next == self.extent.pause {
+            self.open_moment(next);
+        }
+    }
+
+    /// Begins the moment at which the replay stands, unless it has begun.
+    pub(in crate::engine) fn open_moment(&mut self, now: Ticks) {
+        if !self.extent.halfway {
+            self.begin_moment(now);
+            self.end_steps(now);
+            self.extent.halfway = true;
+        }
+    }
+
+    /// Runs the phases that are left of the moment at which the replay stood.
+    pub(in crate::engine) fn finish_pause(&mut self) -> Result<(), Error> {
+        self.extent.halfway = false;
+        self.finish_moment(self.clock)
+    }
+}

@@ -1,0 +1,134 @@
+//! More requests at the end of a trace, while a replay runs.
+
+use super::{PrefixIds, Trace};
+use crate::error::Error;
+
+/// Appends a column to another, where there is one.
+fn join<T>(column: &mut Option<Vec<T>>, more: Option<Vec<T>>) {
+    if let (Some(column), Some(more)) = (column, more) {
+        column.extend(more);
+    }
+}
+
+impl Trace {
+    /// Whether another trace has the same optional columns.
+    ///
+    /// # Errors
+    ///
+    /// Names the first column that one of them lacks.
+    fn check_same_columns(&self, more: &Self) -> Result<(), Error> {
+        let pairs = [
+            ("reasoning_tokens", self.reasoning_tokens.is_some(), more.reasoning_tokens.is_some()),
+            ("priority", self.priority.is_some(), more.priority.is_some()),
+            ("score", self.score.is_some(), more.score.is_some()),
+            ("tenant", self.tenant.is_some(), more.tenant.is_some()),
+            ("model", self.model.is_some(), more.model.is_some()),
+            ("adapter", self.adapter.is_some(), more.adapter.is_some()),
+            ("session", self.session.is_some(), more.session.is_some()),
+            ("prefix", self.prefix.is_some(), more.prefix.is_some()),
+            ("output ids", self.outputs().is_some(), more.outputs().is_some()),
+        ];
+        for (name, ours, theirs) in pairs {
+            if ours != theirs {
+                let rule = if ours { "given" } else { "left out" };
+                return Err(Error::trace(0, format!("{name} must be {rule}, as at the start")));
+            }
+        }
+        if !more.waits.is_empty() {
+            let rule = "must not wait for answers: a request that is submitted is sent at its moment";
+            return Err(Error::trace(0, rule));
+        }
+        let sizes = [self, more].map(|trace| trace.prefix.as_ref().map(|ids| ids.block_tokens));
+        if sizes[0] != sizes[1] {
+            let [ours, theirs] = sizes.map(Option::unwrap_or_default);
+            return Err(Error::trace(0, format!("prefix_block_tokens must be {ours}, was {theirs}")));
+        }
+        Ok(())
+    }
+
+    /// Appends requests, which need not arrive after those before. Nothing is appended if a rule is broken.
+    ///
+    /// # Errors
+    ///
+    /// If the requests break a rule of traces, have other columns than this trace, or wait for answers.
+    pub(crate) fn append(&mut self, more: Self) -> Result<(), Error> {
+        self.check_same_columns(&more)?;
+        let before = self.len();
+        more.validate_after(before)?;
+        self.arrival.extend(more.arrival);
+        self.prompt_tokens.extend(more.prompt_tokens);
+        self.output_tokens.extend(more.output_tokens);
+        join(&mut self.reasoning_tokens, more.reasoning_tokens);
+        join(&mut self.priority, more.priority);
+        join(&mut self.score, more.score);
+        join(&mut self.tenant, more.tenant);
+        join(&mut self.model, more.model);
+        join(&mut self.adapter, more.adapter);
+        join(&mut self.session, more.session);
+        if let (Some(ours), Some(theirs)) = (&mut self.prefix, more.prefix) {
+            ours.append(theirs);
+        }
+        if let Some(origins) = &mut self.origins {
+            origins.extend(before as u32..self.arrival.len() as u32);
+        }
+        Ok(())
+    }
+}
+
+/// Appends lists with their ends to others.
+fn join_lists(ends: &mut Vec<usize>, ids: &mut Vec<u64>, more_ends: &[usize], more_ids: Vec<u64>) {
+    let before = ids.len();
+    ends.extend(more_ends.iter().map(|end| before + end));
+    ids.extend(more_ids);
+}
+
+impl PrefixIds {
+    fn append(&mut self, more: Self) {
+        join_lists(&mut self.ends, &mut self.ids, &more.ends, more.ids);
+        if let (Some(ours), Some(theirs)) = (&mut self.outputs, more.outputs) {
+            join_lists(&mut ours.ends, &mut ours.ids, &theirs.ends, theirs.ids);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(arrival: u64, ids: &[u64]) -> Trace {
+        Trace {
+            arrival: vec![arrival],
+            prompt_tokens: vec![8],
+            output_tokens: vec![2],
+            session: Some(vec![0]),
+            prefix: Some(PrefixIds {
+                ends: vec![ids.len()],
+                ids: ids.to_vec(),
+                block_tokens: 4,
+                outputs: None,
+            }),
+            ..Trace::default()
+        }
+    }
+
+    #[test]
+    fn rows_are_appended_with_their_lists() {
+        let mut trace = row(7, &[1, 2]);
+        trace.origins = Some(vec![0]);
+        trace.append(row(3, &[1])).unwrap();
+        assert_eq!((trace.arrival.clone(), trace.origins.clone()), (vec![7, 3], Some(vec![0, 1])));
+        let ids = trace.prefix.as_ref().unwrap();
+        assert_eq!((ids.of(0), ids.of(1)), (&[1, 2][..], &[1][..]));
+    }
+
+    #[test]
+    fn other_columns_than_before_are_refused_and_nothing_is_appended() {
+        let mut trace = row(7, &[1]);
+        let bare = Trace { session: None, ..row(8, &[1]) };
+        let error = trace.append(bare).unwrap_err().to_string();
+        assert!(error.contains("session must be given, as at the start"), "{error}");
+        let empty = Trace { output_tokens: vec![0], ..row(8, &[1]) };
+        assert!(trace.append(empty).unwrap_err().to_string().contains("output_tokens is 1 to"));
+        assert_eq!(trace.len(), 1);
+    }
+}
