@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from paceline.replaying import replay
     from paceline.result import Result, load_result
     from paceline.runs import Recipe, Run, read_run
+    from paceline.simulation import Simulation
     from paceline.sweeping import Grid, Sweep, read_grid, read_sweep, sweep
     from paceline.synthesis import synthesize
     from paceline.trace import Trace, read_trace
@@ -74,6 +75,7 @@ __all__ = [
     "Roofline",
     "Run",
     "Scheduler",
+    "Simulation",
     "Sweep",
     "Trace",
     "TraceError",
@@ -126,6 +128,7 @@ _HOMES = {
     "replaying": ("replay",),
     "result": ("Result", "load_result"),
     "runs": ("Recipe", "Run", "read_run"),
+    "simulation": ("Simulation",),
     "sweeping": ("Grid", "Sweep", "read_grid", "read_sweep", "sweep"),
     "objectives": ("SLO",),
     "planning": ("Candidates", "capacity", "plan"),

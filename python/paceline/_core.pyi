@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 __all__ = [
     "BUILD_PROFILE",
     "COLUMNS",
+    "EVENT_KINDS",
     "HORIZON_TICKS",
     "SEEN_OF_INSTANCE",
     "SEEN_OF_REQUEST",
@@ -18,6 +19,7 @@ __all__ = [
     "Outcome",
     "Progress",
     "RequestSight",
+    "Simulation",
     "Sketch",
     "fail",
     "measure",
@@ -29,6 +31,7 @@ HORIZON_TICKS: Final[int]
 BUILD_PROFILE: Final[str]
 COLUMNS: Final[list[tuple[str, str, str, str]]]
 VERSION: Final[str]
+EVENT_KINDS: Final[list[str]]
 SEEN_OF_REQUEST: Final[list[str]]
 SEEN_OF_INSTANCE: Final[list[str]]
 
@@ -97,6 +100,24 @@ class Outcome:
     def steps(self, instance: int) -> dict[str, Any]: ...
     def transfer_columns(self) -> dict[str, Any]: ...
     def transfers(self) -> bytes: ...
+
+@final
+class Simulation:
+    def __new__(
+        cls,
+        config: bytes,
+        columns: Mapping[str, object],
+        routers: Sequence[Callable[[RequestSight, list[InstanceSight]], int | None]] | None = None,
+    ) -> Simulation: ...
+    def now(self) -> int: ...
+    def submit(self, columns: Mapping[str, object]) -> None: ...
+    def run_until(self, ticks: int) -> None: ...
+    def step(self) -> int | None: ...
+    def events(self) -> dict[str, NDArray[Any]]: ...
+    def tokens(self) -> dict[str, NDArray[np.uint32]]: ...
+    def state(self) -> dict[str, NDArray[np.float64]]: ...
+    def set_role(self, instance: int, role: int) -> bool: ...
+    def finish(self) -> Outcome: ...
 
 def fail(message: str, *, detached: bool = False) -> None: ...
 def replay(

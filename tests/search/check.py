@@ -10,7 +10,7 @@ from paceline.errors import PacelineError
 from search import guard
 from search.case import Case
 from search.mechanisms import drawn, exercised, telling
-from search.oracle import api, clients, foresight, invariants, leaping, progress, reference, steps
+from search.oracle import api, clients, foresight, invariants, leaping, outside, progress, reference, steps
 from search.oracle.failure import Failure
 from search.oracle.replayed import Replayed
 from search.spelled.clients import spelled
@@ -90,6 +90,10 @@ class _Checks:
         self.where = "through the public API"
         found += api.broken(plain, verdict.asked)
         found += self._clients(leapt)
+        if outside.covers(case):
+            self.where = "submitted from outside"
+            verdict.asked["submitted from outside"] += 1
+            found += outside.broken((stepped, leapt, plain)[self.number % 3], self.number)
         if foresight.covers(case):
             self.where = "other outputs"
             verdict.asked["other outputs"] += 1

@@ -50,6 +50,8 @@ BESIDE = {
         "python/paceline/conformance/routers/llumnix.py",
     },
     "A trace column": {
+        # Tenants that rules name are told at the start.
+        "python/paceline/simulation/simulation.py",
         # Accumulators group by tenant.
         "python/paceline/policy/expressions/accumulated.py",
         "python/paceline/policy/ranking.py",

@@ -26,7 +26,8 @@ class Flip:
         Its pools.
     cause
         The rule that flipped it, by its name in the policy; ``condition`` or
-        ``delay`` if it joined the pool that it was on its way to.
+        ``delay`` if it joined the pool that it was on its way to; ``set_pool``
+        if a caller of `paceline.Simulation.set_pool` did.
     request
         The row of the request about which the rule was asked, if there was one.
     """

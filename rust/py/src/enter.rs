@@ -79,7 +79,7 @@ fn run(
 }
 
 /// Raises what a signal raises, and reports progress if that is due.
-fn between_slices(
+pub(crate) fn between_slices(
     py: Python<'_>,
     simulation: &paceline_core::Simulation,
     report: Option<&Py<PyAny>>,
@@ -93,7 +93,7 @@ fn between_slices(
 }
 
 /// Runs the engine for a slice, and adapts `budget` to its speed; returns whether the replay has ended.
-fn advance(
+pub(crate) fn advance(
     simulation: &mut paceline_core::Simulation,
     budget: &mut u64,
 ) -> Result<bool, paceline_core::Error> {

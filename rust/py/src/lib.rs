@@ -8,6 +8,7 @@ mod error;
 mod guard;
 mod outcome;
 mod recorded;
+mod simulation;
 mod sketch;
 mod spread;
 mod timeline;
@@ -25,6 +26,8 @@ mod _core {
     use super::guard::fail;
     #[pymodule_export]
     use super::outcome::Outcome;
+    #[pymodule_export]
+    use super::simulation::Simulation;
     #[pymodule_export]
     use super::sketch::Sketch;
     #[pymodule_export]
@@ -50,6 +53,7 @@ mod _core {
             paceline_core::CALLBACK_INSTANCE_FIELDS.iter().map(|(name, _)| *name).collect();
         module.add("SEEN_OF_REQUEST", requests)?;
         module.add("SEEN_OF_INSTANCE", instances)?;
+        module.add("EVENT_KINDS", paceline_core::EventKind::NAMES)?;
         module.add("VERSION", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -20,7 +20,7 @@ COLUMNS = tuple(one[0] for one in _core.COLUMNS)
 
 
 class Replayed:
-    """One replay of a case; ``columns`` stand for those of its requests.
+    """One replay of a case; ``columns`` stand for those of its requests, ``outcome`` for the replay.
 
     Raises
     ------
@@ -29,12 +29,18 @@ class Replayed:
     """
 
     def __init__(
-        self, case: Case, *, leap: bool, record: bool, columns: dict[str, Any] | None = None
+        self,
+        case: Case,
+        *,
+        leap: bool,
+        record: bool,
+        columns: dict[str, Any] | None = None,
+        outcome: _core.Outcome | None = None,
     ) -> None:
         config = {**case.config, "leap": leap, "record_decisions": record}
         self.case, self.leap, self.record = case, leap, record
         given = case.columns() if columns is None else columns
-        self.outcome = _core.replay(msgspec.json.encode(config), given, None)
+        self.outcome = outcome or _core.replay(msgspec.json.encode(config), given, None)
 
     def column(self, name: str) -> list[Any]:
         values: list[Any] = self.outcome.columns[name].tolist()
