@@ -37,7 +37,7 @@ def main() -> None:
         simulation.events_frame()
     result = simulation.result()
     whole = time.perf_counter() - began
-    assert result.requests.equals(expected.requests), "the simulation must be the replay of what was submitted"
+    assert result.requests.equals(expected.requests), "it must be the replay of what was submitted"
     print(f"submit: {frame.height / submitting:,.0f} requests/s in batches of {given.batch:,}")
     print(f"whole: {frame.height / whole:,.0f} requests/s, {whole:.2f} s; replay: {replayed:.2f} s")
 
