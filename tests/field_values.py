@@ -46,9 +46,12 @@ def values_of(meaning: Meaning) -> Values:
 OF_REQUEST = {
     f"{meaning.space}.{meaning.wire}": meaning
     for meaning in FIELDS.values()
-    if meaning.space in ("req", "oracle")
+    if meaning.space in ("req", "oracle") and meaning.name not in ("cached_tokens", "column")
 }
-"""Fields of a request by the engine's name of them, ``req.`` or ``oracle.`` before it."""
+"""Fields of a request by the engine's name of them, ``req.`` or ``oracle.`` before it.
+
+Without those that need a prefix cache, or the name of a column: the search draws them in keys.
+"""
 
 OF_INSTANCE = {
     meaning.wire: meaning

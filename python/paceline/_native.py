@@ -187,6 +187,8 @@ def columns(
         given["priority"] = -output.astype(np.int64)
     if "score" in seen:
         given["score"] = _column(trace, "score", "req.score").to_numpy()
+    if policy.numbers:
+        given["numbers"] = [_number(trace, name) for name in policy.numbers]
     seen |= _grouped_by(policy) & {"tenant"}
     if "tenant" in seen:
         reader = _reader("tenant", policy)
@@ -207,6 +209,20 @@ def columns(
     if sessions and "session" in trace.frame.columns:
         given["session"] = _sessions(trace.frame.get_column("session"))
     return given
+
+
+_NO_NUMBER = 1e18
+"""What `req.column` is where a trace has no number: after every other."""
+
+
+def _number(trace: Trace, name: str) -> NDArray[np.float64]:
+    """Return a further column of numbers that expressions read."""
+    values = _column(trace, name, f"req.column({name!r})", whole=False)
+    if not (values.dtype.is_numeric() or values.dtype == pl.Boolean):
+        raise PolicyError(
+            f"req.column({name!r}) needs a column of numbers; in {trace.name} it has the type {values.dtype}"
+        )
+    return values.cast(pl.Float64).fill_null(_NO_NUMBER).to_numpy()
 
 
 def _waits(frame: pl.DataFrame) -> dict[str, Any]:

@@ -38,6 +38,7 @@ def accumulators(draw: st.DrawFn) -> Wire:
         "charges": {
             "prompt": draw(CHARGES),
             "output": draw(CHARGES),
+            "request": draw(st.sampled_from([0, 0, 0, UNIT, 3 * UNIT])),
             "running": 0 if falls else draw(st.sampled_from([0, 0, UNIT])),
             "when": draw(st.sampled_from(["served", "served", "computed", "finished"])),
         },

@@ -90,6 +90,7 @@ SIMPLE: dict[str, Any] = {
     "reasoning_tokens": 0,
     "priority": 0,
     "score": 0.0,
+    "numbers": [0.0, 0.0],
     "tenant": 0,
     "model": None,
     "adapter": None,

@@ -53,6 +53,10 @@ class Case:
             if rows and name in rows[0]
         }
         given["arrival_ticks"] = given.pop("arrival")
+        if rows and "numbers" in rows[0]:
+            given["numbers"] = [
+                np.array(values) for values in zip(*(row["numbers"] for row in rows), strict=True)
+            ]
         for name in ("model", "adapter"):
             if rows and name in rows[0]:
                 codes = [NONE if row[name] is None else row[name] for row in rows]
@@ -107,6 +111,8 @@ def draw(seed: int, number: int) -> Case:
         workload.models(source, rows, config["instances"])
     if any(one["scheduler"].get("joining", {}).get("adapters") for one in config["instances"]):
         workload.adapters(source, rows)
+    if "req.column" in str(config):
+        workload.numbers(source, rows)
     cached = any(one["scheduler"]["prefix_cache"] for one in config["instances"])
     size = 0
     if cached and source.chance(0.75):

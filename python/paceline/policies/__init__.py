@@ -11,13 +11,16 @@ if TYPE_CHECKING:
     from paceline.policies.arrow import arrow
     from paceline.policies.arrow_xllm import arrow_xllm
     from paceline.policies.autoscaled import autoscaled
+    from paceline.policies.cached_first import cache_affinity, residual_sjf
     from paceline.policies.disaggregated import disaggregated
     from paceline.policies.distserve import distserve
+    from paceline.policies.dlpm import dlpm
     from paceline.policies.dynamo import dynamo
     from paceline.policies.dynamo_disaggregated import dynamo_disaggregated
     from paceline.policies.dynamo_tracking import DynamoTracking
     from paceline.policies.fastserve import fastserve
     from paceline.policies.fcfs import fcfs
+    from paceline.policies.flow_control import flow_control
     from paceline.policies.las import las
     from paceline.policies.layered_prefill import authors_chunked, authors_orca, layered_prefill
     from paceline.policies.llm_d import llm_d
@@ -31,11 +34,15 @@ if TYPE_CHECKING:
     from paceline.policies.pascal_reading import PascalReading
     from paceline.policies.power_of_two import power_of_two
     from paceline.policies.prefix_hash import prefix_hash
+    from paceline.policies.programs import atlas, plas
+    from paceline.policies.quotas import quotas
     from paceline.policies.round_robin_quanta import round_robin_quanta
     from paceline.policies.sarathi import sarathi
     from paceline.policies.session_affinity import session_affinity
     from paceline.policies.sglang import sglang
     from paceline.policies.sglang_router import sglang_router
+    from paceline.policies.shed_late import shed_late
+    from paceline.policies.shortest_prompt import shortest_prompt
     from paceline.policies.sjf import sjf
     from paceline.policies.splitwise import splitwise, splitwise_router
     from paceline.policies.srpt import srpt
@@ -46,6 +53,7 @@ if TYPE_CHECKING:
     from paceline.policies.vllm_ltr import vllm_ltr
     from paceline.policies.vllm_v0 import vllm_v0
     from paceline.policies.vtc import vtc
+    from paceline.policies.weighted_fair import weighted_fair
 
 __all__ = [
     "DynamoTracking",
@@ -53,15 +61,19 @@ __all__ = [
     "andes",
     "arrow",
     "arrow_xllm",
+    "atlas",
     "authors_chunked",
     "authors_orca",
     "autoscaled",
+    "cache_affinity",
     "disaggregated",
     "distserve",
+    "dlpm",
     "dynamo",
     "dynamo_disaggregated",
     "fastserve",
     "fcfs",
+    "flow_control",
     "las",
     "layered_prefill",
     "llm_d",
@@ -72,13 +84,18 @@ __all__ = [
     "orca",
     "pars",
     "pascal",
+    "plas",
     "power_of_two",
     "prefix_hash",
+    "quotas",
+    "residual_sjf",
     "round_robin_quanta",
     "sarathi",
     "session_affinity",
     "sglang",
     "sglang_router",
+    "shed_late",
+    "shortest_prompt",
     "sjf",
     "splitwise",
     "splitwise_router",
@@ -90,6 +107,7 @@ __all__ = [
     "vllm_ltr",
     "vllm_v0",
     "vtc",
+    "weighted_fair",
 ]
 
 attach(
@@ -99,13 +117,16 @@ attach(
         "arrow": ("arrow",),
         "arrow_xllm": ("arrow_xllm",),
         "autoscaled": ("autoscaled",),
+        "cached_first": ("cache_affinity", "residual_sjf"),
         "disaggregated": ("disaggregated",),
         "distserve": ("distserve",),
+        "dlpm": ("dlpm",),
         "dynamo": ("dynamo",),
         "dynamo_disaggregated": ("dynamo_disaggregated",),
         "dynamo_tracking": ("DynamoTracking",),
         "fastserve": ("fastserve",),
         "fcfs": ("fcfs",),
+        "flow_control": ("flow_control",),
         "las": ("las",),
         "layered_prefill": ("authors_chunked", "authors_orca", "layered_prefill"),
         "llm_d": ("llm_d",),
@@ -119,11 +140,15 @@ attach(
         "pascal_reading": ("PascalReading",),
         "power_of_two": ("power_of_two",),
         "prefix_hash": ("prefix_hash",),
+        "programs": ("atlas", "plas"),
+        "quotas": ("quotas",),
         "round_robin_quanta": ("round_robin_quanta",),
         "sarathi": ("sarathi",),
         "session_affinity": ("session_affinity",),
         "sglang": ("sglang",),
         "sglang_router": ("sglang_router",),
+        "shed_late": ("shed_late",),
+        "shortest_prompt": ("shortest_prompt",),
         "sjf": ("sjf",),
         "splitwise": ("splitwise", "splitwise_router"),
         "srpt": ("srpt",),
@@ -134,5 +159,6 @@ attach(
         "vllm_ltr": ("vllm_ltr",),
         "vllm_v0": ("vllm_v0",),
         "vtc": ("vtc",),
+        "weighted_fair": ("weighted_fair",),
     },
 )

@@ -321,6 +321,12 @@ class Policy(Value):
         )
 
     @property
+    def numbers(self) -> tuple[str, ...]:
+        """The further columns of a trace that `req.column` reads, in the order of their numbers."""
+        read = {part.argument for part in self.fields() if (part.space, part.name) == ("req", "column")}
+        return tuple(sorted(name for name in read if name is not None))
+
+    @property
     def grouped(self) -> frozenset[str]:
         """By what its schedulers accumulate numbers: of ``tenant`` and ``session``."""
         several = (each.by for scheduler in self.schedulers for each in scheduler.accumulators)
@@ -354,6 +360,7 @@ class Policy(Value):
             tenants=tenants,
             pools=() if self.pools is None else self.pools.names,
             classes=tuple(each.name for each in self.schedulers[0].classes),
+            columns=self.numbers,
             bounds={} if self.slo is None else self.slo.bounds(),
         )
 

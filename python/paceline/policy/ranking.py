@@ -45,8 +45,19 @@ def keys_in(
         chosen = order if own is None else own
         keys = _NAMED[chosen] if isinstance(chosen, str) else keys_of(chosen, what)
         refuse_drift(keys, what, refresh)
+        _check_looked_up(keys, what, refresh)
         several.append((each, keys))
     return several
+
+
+def _check_looked_up(keys: Sequence[Expr], what: str, refresh: Refresh | None) -> None:
+    """Refuse keys that read what the prefix cache has, where they are not evaluated for each step."""
+    reads = any(req.cached_tokens.same(part) for key in keys for part in key.walk())
+    if reads and (refresh is None or refresh.steps != 1):
+        raise PolicyError(
+            f"{what} reads req.cached_tokens, which changes with each step: refresh must be "
+            f"Refresh(steps=1), was {refresh!r}"
+        )
 
 
 def quantum_of(order: Any, classes: Sequence[Class]) -> int:  # noqa: ANN401

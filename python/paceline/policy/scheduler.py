@@ -15,6 +15,7 @@ from paceline._toml import close_matches
 from paceline.errors import PolicyError
 from paceline.policy.composition import check_composition
 from paceline.policy.expressions.accumulated import Accumulated
+from paceline.policy.expressions.namespaces import req
 from paceline.policy.expressions.scope import Scope, condition
 from paceline.policy.expressions.tree import Expr, Operand
 from paceline.policy.expressions.wire import Names
@@ -274,7 +275,10 @@ class Scheduler(Value):
             raise PolicyError(f"victim must be left out where the order ranks requests, was {self.victim!r}")
         quantum_of(self.order, self.classes)
         levels_of(self.order, self.classes)
-        keys_in(self.order, self.classes, self.refresh)
+        keys = keys_in(self.order, self.classes, self.refresh)
+        looked_up = any(req.cached_tokens.same(part) for _, own in keys for key in own for part in key.walk())
+        if looked_up and self.prefix_cache is None:
+            raise PolicyError("order must not read req.cached_tokens where prefix_cache is None")
         if self.accumulators and any(isinstance(stage, Select) for stage in self.stages):
             raise PolicyError("stages must not be Select() where the order or admits reads accumulators")
 

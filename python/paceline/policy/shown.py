@@ -47,8 +47,8 @@ class ShownRequest:
     """The request that is routed.
 
     It has the fields of `req` as numbers (`phase` as one of ``"prefill"``,
-    ``"reasoning"`` and ``"answering"``), but for `blocks`, `idle_steps`, `joined`,
-    `waiting_time`, `prefill_time` and `running`; `row`, its row in the trace; and
+    ``"reasoning"`` and ``"answering"``), but for `blocks`, `cached_tokens`, `column`,
+    `idle_steps`, `joined`, `waiting_time`, `prefill_time` and `running`; `row`, its row in the trace; and
     `here`, the index of the instance that it is on, None for one that arrives.
     """
 

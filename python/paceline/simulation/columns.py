@@ -16,7 +16,7 @@ from paceline.policy import Policy
 from paceline.simulation.turns import SessionBlocks
 from paceline.trace import Trace
 
-__all__ = ["DECLARED", "Encoder"]
+__all__ = ["DECLARED", "Encoder", "without_rows"]
 
 DECLARED: Final = ("reasoning_tokens", "priority", "score", "tenant", "model", "adapter", "session", "prefix")
 """The optional columns that a simulation may have; it has them from its start."""
@@ -26,6 +26,13 @@ _NONE: Final = 2**32 - 1
 _WAITING: Final = ("think_time", "parents", "delay", "not_before")
 
 _SIGN: Final = np.int64(2**63 - 1)
+
+
+def without_rows(values: Any) -> Any:  # noqa: ANN401 - an array, several, or a number
+    """Return a column as the engine takes it, without its rows."""
+    if isinstance(values, list):
+        return [column[:0] for column in values]
+    return values[:0] if isinstance(values, np.ndarray) else values
 
 
 class _Codes:
@@ -107,6 +114,7 @@ class Encoder:
         """
         neutral = {"prefix": [[]], "score": [0.0], "reasoning_tokens": [0], "priority": [0]}
         optional = {name: neutral.get(name, ["none"]) for name in self._declared}
+        optional |= {name: [0.0] for name in self._policy.numbers if name not in optional}
         row = Trace.from_columns(
             arrival=[0.0],
             prompt_tokens=[1],
@@ -117,9 +125,7 @@ class Encoder:
         )
         given = _native.columns(row, self._policy, served=self._served)
         given.update(self._shared(given, row.frame.clear()))
-        return {
-            name: values[:0] if isinstance(values, np.ndarray) else values for name, values in given.items()
-        }
+        return {name: without_rows(values) for name, values in given.items()}
 
     def of(self, batch: Trace) -> dict[str, Any]:
         """Return the columns of further requests as the engine takes them.

@@ -20,6 +20,10 @@ _STUDIES: Final = {
         "paceline.study.arrow",
         "Instances that change between prefill and decode, against colocation and static pools (Wu et al.).",
     ),
+    "fairness": (
+        "paceline.study.fairness",
+        "Fair shares of one instance: FCFS, round robin, least service, VTC and DLPM side by side.",
+    ),
     "layered-prefill": (
         "paceline.study.layered_prefill",
         "Layered prefill against chunked prefill on mixtures of experts (Lee et al.).",
@@ -31,6 +35,10 @@ _STUDIES: Final = {
     "pascal": (
         "paceline.study.pascal",
         "Phase-aware scheduling against FCFS and round robin (Cho et al.).",
+    ),
+    "vllm-proposals": (
+        "paceline.study.vllm_proposals",
+        "Orders proposed for vLLM's waiting queue on real traces, with intervals.",
     ),
 }
 

@@ -9,7 +9,8 @@ distributions, and ``Trace.from_columns`` from numbers you already have.
 from __future__ import annotations
 
 from paceline.trace.model import Trace
+from paceline.trace.paths import critical_path
 from paceline.trace.reading import read_trace
 from paceline.trace.source import Source
 
-__all__ = ["Source", "Trace", "read_trace"]
+__all__ = ["Source", "Trace", "critical_path", "read_trace"]

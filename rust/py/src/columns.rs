@@ -57,6 +57,17 @@ fn prefix(columns: &Bound<'_, PyAny>) -> PyResult<Option<paceline_core::PrefixId
     Ok(Some(paceline_core::PrefixIds { ends: ends_of_prompts, ids, block_tokens, outputs }))
 }
 
+/// Further columns of numbers, one after another.
+fn numbers(columns: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<f64>>> {
+    let name = "numbers";
+    if !columns.contains(name)? {
+        return Ok(Vec::new());
+    }
+    let several: Vec<PyReadonlyArray1<'_, f64>> =
+        columns.get_item(name)?.extract().map_err(|error| of_column(name, error))?;
+    several.iter().map(|array| Ok(array.as_array().to_vec())).collect()
+}
+
 /// The trace of a mapping of columns by name.
 pub(crate) fn trace(columns: &Bound<'_, PyAny>) -> PyResult<paceline_core::Trace> {
     Ok(paceline_core::Trace {
@@ -66,6 +77,7 @@ pub(crate) fn trace(columns: &Bound<'_, PyAny>) -> PyResult<paceline_core::Trace
         reasoning_tokens: given(columns, "reasoning_tokens")?,
         priority: given(columns, "priority")?,
         score: given(columns, "score")?,
+        numbers: numbers(columns)?,
         tenant: given(columns, "tenant")?,
         model: given(columns, "model")?,
         adapter: given(columns, "adapter")?,

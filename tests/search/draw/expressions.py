@@ -26,6 +26,8 @@ def op(name: str, *args: Wire) -> Wire:
 def leaf(source: Source, fields: Fields) -> tuple[str, Wire]:
     """Draw a field: its name, and how it is written."""
     name = source.pick(tuple(fields))
+    if name == "req.score" and source.chance(0.3):
+        return name, {"field": "req.column", "class": source.whole(0, 1)}
     if name.endswith("class_requests"):
         return name, {"field": name, "class": source.whole(0, 2)}
     return name, {"field": name}

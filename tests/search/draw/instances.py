@@ -76,7 +76,7 @@ def ranked_scheduler(source: Source) -> Wire:
         **flags(source),
         "stages": several,
         "exclusive_prefill": False,
-        "order": ranking.ranked(source),
+        "order": ranking.ranked(source, cached=cached),
         "admission": {"kind": "wait"} if selects else ranking.admission(source),
         "allocation": source.pick(allocations),
         "decodes_first": False,

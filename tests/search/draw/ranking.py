@@ -16,12 +16,15 @@ def a_class(source: Source, *, last: bool, refreshed: bool) -> Wire:
     }
 
 
-def ranked(source: Source) -> Wire:
-    """Draw an order of one to three classes."""
+def ranked(source: Source, *, cached: bool = False) -> Wire:
+    """Draw an order of one to three classes; ``cached``: keys may read what the prefix cache has."""
     refresh = source.pick(("never", "steps", "ticks"))
     count = source.pick((1, 1, 2, 2, 3))
     refreshed = refresh != "never"
     classes = [a_class(source, last=at == count - 1, refreshed=refreshed) for at in range(count)]
+    steps = source.pick((1, 2, 7)) if refresh == "steps" else 0
+    if cached and steps == 1 and source.chance(0.6):
+        source.pick(classes)["keys"][:1] = [_by_cached(source)]
     quantum = source.pick((0, 0, 1, 3, 8))
     if "req.quanta" in str(classes) and source.chance(0.95):
         quantum = source.pick((1, 3, 8))
@@ -31,10 +34,19 @@ def ranked(source: Source) -> Wire:
         "quantum": quantum,
         "levels": _levels(source) if "req.level" in str(classes) or source.chance(0.1) else None,
         "refresh": {
-            "steps": source.pick((1, 2, 7)) if refresh == "steps" else 0,
+            "steps": steps,
             "ticks": source.ticks(1, 64) if refresh == "ticks" else 0,
         },
     }
+
+
+def _by_cached(source: Source) -> Wire:
+    """Draw the longest cached prefix first, or the fewest tokens that are left, in blocks of some tokens."""
+    found = {"field": "req.cached_tokens"}
+    if source.chance(0.4):
+        return {"op": "neg", "args": [found]}
+    left = {"op": "sub", "args": [{"field": "req.context_tokens"}, found]}
+    return {"op": "floordiv", "args": [left, {"const": source.pick((1, 4))}]}
 
 
 def _levels(source: Source) -> Wire:

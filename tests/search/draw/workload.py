@@ -37,6 +37,12 @@ def requests(source: Source, instances: int) -> list[Row]:
     return rows
 
 
+def numbers(source: Source, rows: list[Row]) -> None:
+    """Give rows two further columns of numbers."""
+    for row in rows:
+        row["numbers"] = [float(source.whole(0, 2)), source.ticks(0, 600) / 10**12]
+
+
 def prefixes(source: Source, rows: list[Row]) -> int:
     """Give rows ids of blocks, few, so that prompts share some and then differ. Return the blocks' tokens."""
     size = source.pick((1, 1, 2, 4))

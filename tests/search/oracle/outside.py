@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from paceline import _core
+from paceline.simulation.columns import without_rows
 from paceline.simulation.turns import SessionBlocks
 from search.case import Case
 from search.oracle.failure import Failure
@@ -81,7 +81,7 @@ class _Coded:
         """Return the columns without rows."""
         one = self._case.requests[:1]
         coded = _Coded(self._case).of(one)
-        return {name: value[:0] if isinstance(value, np.ndarray) else value for name, value in coded.items()}
+        return {name: without_rows(value) for name, value in coded.items()}
 
     def of(self, rows: Rows) -> dict[str, Any]:
         """Return the columns of further rows."""

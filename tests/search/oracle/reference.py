@@ -69,6 +69,7 @@ def replay(case: Case) -> policy_sim.Outcome | None:
             parents=tuple(row.get("parents", ())),
             delay=row.get("delay", 0),
             not_before=row.get("not_before", 0),
+            numbers=tuple(row.get("numbers", ())),
         )
         for row in case.requests
     ]

@@ -18,7 +18,10 @@ from paceline.policy.expressions.wire import Names
 
 Wire = dict[str, Any]
 CLASSES = ("first", "second", "third")
-NAMES = Names(tenants=("ann", "bob", "eve"), pools=("left", "middle", "right"), classes=CLASSES)
+COLUMNS = ("early", "late")
+NAMES = Names(
+    tenants=("ann", "bob", "eve"), pools=("left", "middle", "right"), classes=CLASSES, columns=COLUMNS
+)
 _SPACES: dict[str, Any] = {
     "req": req,
     "inst": inst,
@@ -89,6 +92,8 @@ def _field(wire: Wire) -> Expr:
     found = getattr(_SPACES[prefix], meaning.name)
     if meaning.takes == "request":
         found = found(req)
+    elif meaning.takes == "column":
+        found = found(COLUMNS[wire["class"]])
     elif meaning.takes == "class":
         found = found(CLASSES[wire["class"]])
     assert isinstance(found, Expr)

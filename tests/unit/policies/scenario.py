@@ -68,6 +68,8 @@ def workloads(draw: st.DrawFn) -> dict[str, Any]:
         "priority": [draw(st.integers(0, 2)) for _ in shapes],
         "score": [draw(st.sampled_from([-1.5, 0.0, 2.0])) for _ in shapes],
         "tenant": [draw(st.sampled_from(["a", "b", "c"])) for _ in shapes],
+        "slo_ttft": [draw(st.sampled_from([None, 1.0, 20.0])) for _ in shapes],
+        "critical_path": [draw(st.sampled_from([0.0, 5.0, 90.0])) for _ in shapes],
         "reasoning_tokens": [draw(st.integers(0, out)) for *_, out in shapes],
         "prefix": prefixes,
         "prefix_block_tokens": block_tokens,

@@ -117,6 +117,25 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
         max_num_batched_tokens=CHUNKS,
         max_num_seqs=st.sampled_from([1, 3, 16]),
     ),
+    "cache_affinity": st.builds(policies.cache_affinity, **LIMITS),
+    "residual_sjf": st.builds(
+        policies.residual_sjf, max_wait_s=st.sampled_from([0.0, 2.0, 30.0]), block_tokens=st.just(4), **LIMITS
+    ),
+    "dlpm": st.builds(policies.dlpm, quantum=st.sampled_from([1.0, 30.0, 1000.0]), **LIMITS),
+    "flow_control": st.builds(
+        policies.flow_control,
+        fairness=st.sampled_from(["global_strict", "round_robin", "least_service"]),
+        ordering=st.sampled_from(["fcfs", "deadline"]),
+        bands=st.booleans(),
+        **LIMITS,
+    ),
+    "quotas": st.builds(policies.quotas, running=st.sampled_from([1, 2, 9]), **LIMITS),
+    "shortest_prompt": st.builds(
+        policies.shortest_prompt, tokens_per_s=st.sampled_from([0.0, 3.0]), **LIMITS
+    ),
+    "weighted_fair": st.builds(
+        policies.weighted_fair, shares=st.sampled_from([None, {"a": 2.0, "c": 0.5}]), **LIMITS
+    ),
     "vtc": st.builds(
         policies.vtc,
         lift=st.sampled_from(["artifact", "paper", "none"]),
@@ -151,6 +170,19 @@ CLUSTERED: dict[str, st.SearchStrategy[Policy]] = {
         token_s=st.sampled_from([1e-8, 1e-3]),
         **POOLS,
     ),
+    "atlas": st.builds(
+        policies.atlas,
+        first_queue=st.sampled_from([1.0, 20.0]),
+        queues=st.sampled_from([1, 3]),
+        preemption=SWAPS,
+    ),
+    "plas": st.builds(
+        policies.plas,
+        first_queue=st.sampled_from([1.0, 20.0]),
+        queues=st.sampled_from([1, 3]),
+        preemption=SWAPS,
+    ),
+    "shed_late": st.builds(policies.shed_late, after=st.sampled_from([0.5, 4.0])),
     "autoscaled": st.builds(
         policies.autoscaled,
         serving=st.just(2),
@@ -254,7 +286,7 @@ def test_it_ends_on_a_cluster_and_is_the_same_when_read_back(
     again = Policy.from_toml(policy.to_toml())
     assert again == policy
     # Sessions and prefixes exclude each other in a trace.
-    if name == "session_affinity":
+    if name in ("session_affinity", "plas"):
         del workload["prefix"], workload["prefix_block_tokens"]
         count = len(workload["requests"])
         workload["session"] = data.draw(
@@ -264,7 +296,8 @@ def test_it_ends_on_a_cluster_and_is_the_same_when_read_back(
         run(one, leap=leap, instances=4, **workload) for one, leap in ((policy, True), (again, False))
     )
     assert leapt.requests.equals(stepped.requests)
-    assert set(leapt.requests["status"]) <= {"finished", "rejected"}
+    ends = {"finished", "rejected", "gave_up"} if name == "shed_late" else {"finished", "rejected"}
+    assert set(leapt.requests["status"]) <= ends
     check(leapt)
 
 

@@ -28,6 +28,7 @@ NAMES = Names(
     tenants=("a tenant",),
     pools=("prefill", "decode"),
     classes=("first",),
+    columns=("first",),
     bounds={"ttft": 2.0, "tpot": 0.1, "e2e": 9.0, "itl": 0.5},
 )
 

@@ -20,7 +20,7 @@ def test_a_document_names_tables_that_its_study_places(name: str) -> None:
     pages = ROOT / f"python/paceline/study/{name.replace('-', '_')}/pages.md"
     placed = place.findall(pages.read_text(encoding="utf-8"))
     named = place.findall((ROOT / f"docs/studies/{name}.md").read_text(encoding="utf-8"))
-    assert len(named) > 10
+    assert named
     assert set(named) <= set(placed)
 
 

@@ -51,6 +51,7 @@ class Accumulated(Expr):
     by: Grouping
     prompt: float
     output: float
+    request: float
     running: float
     when: Charged
     weights: tuple[tuple[str, float], ...]
@@ -91,6 +92,7 @@ class Accumulated(Expr):
             "charges": {
                 "prompt": units(self.prompt),
                 "output": units(self.output),
+                "request": units(self.request),
                 "running": units(self.running),
                 "when": self.when,
             },
@@ -112,6 +114,7 @@ class Accumulated(Expr):
 _DEFAULTS: dict[str, float | str | None] = {
     "prompt": 0.0,
     "output": 0.0,
+    "request": 0.0,
     "running": 0.0,
     "when": "served",
     "lift": "none",
@@ -126,6 +129,7 @@ def accumulated(
     by: Grouping = "tenant",
     prompt: float = 0.0,
     output: float = 0.0,
+    request: float = 0.0,
     running: float = 0.0,
     when: Charged = "served",
     weights: Any = (),  # noqa: ANN401 - numbers by tenant, or pairs, checked below
@@ -145,6 +149,8 @@ def accumulated(
         Which requests are a group, see `Grouping`.
     prompt, output
         Charged for each token of a prompt, and of an output; may be negative.
+    request
+        Charged for a request as it is admitted for the first time.
     running
         Charged while a request is in the batch, and taken back as it leaves.
     when
@@ -175,7 +181,7 @@ def accumulated(
     >>> accumulated(by="tenant", prompt=1, output=2, lift="waiting")
     accumulated(by='tenant', prompt=1.0, output=2.0, lift='waiting')
     """
-    for name, value in (("prompt", prompt), ("output", output), ("running", running)):
+    for name, value in (("prompt", prompt), ("output", output), ("request", request), ("running", running)):
         if not abs(value) <= _MOST:
             raise PolicyError(f"{name} of accumulated() must be -2**20 to 2**20, was {said(value)}")
     if not 0 <= quantum <= _MOST:
@@ -190,6 +196,7 @@ def accumulated(
         by=by,
         prompt=float(prompt),
         output=float(output),
+        request=float(request),
         running=float(running),
         when=when,
         weights=_weights(weights, by, prompt, output),

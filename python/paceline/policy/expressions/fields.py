@@ -9,7 +9,7 @@ from paceline.policy.expressions.kinds import Kind
 
 __all__ = ["FIELDS", "Meaning", "define", "meaning_of"]
 
-Takes = Literal["nothing", "request", "class"]
+Takes = Literal["nothing", "request", "class", "column"]
 """What a field is called with, in parentheses behind its name."""
 
 Source = Literal["kept", "reported", "known"]

@@ -144,6 +144,29 @@ class _AskedClass:
         return Field(self._space, self._name, name)
 
 
+class _OfColumn(_Described):
+    """A further column of the trace: `req.column("deadline")`."""
+
+    takes: Takes = "column"
+
+    def __get__(self, instance: Namespace, owner: type) -> _AskedColumn:
+        return _AskedColumn(instance._space, self._name)
+
+
+class _AskedColumn:
+    """The value of `req.column`, which must be called with the name of a column."""
+
+    __slots__ = ("_name", "_space")
+
+    def __init__(self, space: str, name: str) -> None:
+        self._space, self._name = space, name
+
+    def __call__(self, name: str) -> Expr:
+        if not (isinstance(name, str) and name):
+            raise PolicyError(f"{self._space}.{self._name} takes the name of a column, was {name!r}")
+        return Field(self._space, self._name, name)
+
+
 class Request(Namespace):
     """The fields of a request that its scheduler and router can see."""
 
@@ -171,6 +194,11 @@ class Request(Namespace):
     generated_tokens = _Plain("Output tokens generated so far.", unit="tokens", drifts=True)
     context_tokens = _Plain("Prompt and generated tokens together.", unit="tokens", drifts=True)
     kv_tokens = _Plain("Tokens of its KV that are kept, on GPU or CPU.", unit="tokens", drifts=True)
+    cached_tokens = _Plain(
+        "Tokens of its prompt that the prefix cache has as a step is formed; 0 while it runs. In keys only.",
+        unit="tokens",
+        drifts=True,
+    )
     blocks = _Plain(
         "KV blocks it holds if it runs, else the blocks that its admission needs.", unit="blocks", drifts=True
     )
@@ -181,6 +209,7 @@ class Request(Namespace):
     )
     priority = _Plain("The trace's column; smaller comes first.")
     score = _Plain("The trace's column.")
+    column = _OfColumn("A further column of numbers of the trace; 1e18 where it has none.")
     tenant = _Plain("The trace's column.", kind="tenant")
     quanta = _Plain("Whole quanta of tokens generated since it entered its class.", unit="quanta")
     preemptions = _Plain("Times it was preempted.")

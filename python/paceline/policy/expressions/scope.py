@@ -122,6 +122,13 @@ def _seen(expression: Expr, what: str, scope: Scope) -> Expr:
             )
         if not isinstance(part, Field):
             continue
+        if (part.space, part.name) == ("req", "cached_tokens") and not (
+            scope is Scope.QUEUE and expression.kind == "number"
+        ):
+            raise PolicyError(
+                f"{what} must not read {part!r}: it is looked up as a step is formed, for the keys of an "
+                "order; a router reads inst.prefix_tokens(req)"
+            )
         if scope in _OF_INSTANCE and meaning_of(part.space, part.name).source == "kept":
             raise PolicyError(f"{what} must not read {part!r}: a router keeps it, and no instance has it")
         request = "req" if meaning_of(part.space, part.name).takes == "request" else part.space

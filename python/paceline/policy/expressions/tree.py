@@ -243,7 +243,12 @@ class Field(Expr):
     def written(self) -> Written:
         """The field behind its namespace, with what it is called with."""
         takes = meaning_of(self.space, self.name).takes
-        given = {"nothing": "", "request": "(req)", "class": f"({self.argument!r})"}[takes]
+        given = {
+            "nothing": "",
+            "request": "(req)",
+            "class": f"({self.argument!r})",
+            "column": f"({self.argument!r})",
+        }[takes]
         return Written(f"{self.space}.{self.name}{given}", TIGHT + 1)
 
 

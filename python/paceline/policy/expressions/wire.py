@@ -22,7 +22,7 @@ class Names:
 
     Attributes
     ----------
-    tenants, pools, classes
+    tenants, pools, classes, columns
         Names in the order of their codes.
     bounds
         The objectives, in seconds, by name.
@@ -33,11 +33,12 @@ class Names:
     tenants: Sequence[str] = ()
     pools: Sequence[str] = ()
     classes: Sequence[str] = ()
+    columns: Sequence[str] = ()
     bounds: Mapping[str, float] = field(default_factory=dict)
     accumulators: Sequence[Accumulated] = ()
 
     def __hash__(self) -> int:
-        names = (tuple(self.tenants), tuple(self.pools), tuple(self.classes))
+        names = (tuple(self.tenants), tuple(self.pools), tuple(self.classes), tuple(self.columns))
         return hash((names, frozenset(self.bounds.items())))
 
     def code(self, kind: Kind, name: str) -> int:
@@ -105,5 +106,6 @@ def _field(read: Field, names: Names) -> dict[str, Any]:
     prefix = {"inst.here": "here", "inst.there": "there"}.get(read.space, read.space)
     wire: dict[str, Any] = {"field": f"{prefix}.{meaning.wire}"}
     if read.argument is not None:
-        wire["class"] = _index("class", names.classes, read.argument)
+        known = names.columns if meaning.takes == "column" else names.classes
+        wire["class"] = _index(meaning.takes, known, read.argument)
     return wire

@@ -55,6 +55,9 @@ pub struct Charges {
     pub prompt: i64,
     /// For each token of its output.
     pub output: i64,
+    /// For the request itself, as it is admitted for the first time.
+    #[serde(default)]
+    pub request: i64,
     /// While it is in the batch: charged as it is admitted, and taken back as it leaves.
     pub running: i64,
     /// Which tokens count, and when they are charged.
@@ -108,10 +111,10 @@ impl Accumulator {
 
     /// The rule about its numbers that it breaks.
     pub(super) fn broken_rule(&self) -> Option<String> {
-        let Charges { prompt, output, running, .. } = self.charges;
+        let Charges { prompt, output, request, running, .. } = self.charges;
         let own = self.groups.iter().flat_map(|group| [group.prompt, group.output]);
         let large = |charge: &i64| charge.unsigned_abs() > MOST_CHARGE.unsigned_abs();
-        let mut all = [prompt, output, running, self.quantum].into_iter().chain(own);
+        let mut all = [prompt, output, request, running, self.quantum].into_iter().chain(own);
         if let Some(charge) = all.find(large) {
             return Some(format!("must have charges of -{MOST_CHARGE} to {MOST_CHARGE} units, was {charge}"));
         }

@@ -254,6 +254,19 @@ impl SchedulerConfig {
                 they are evaluated again";
             return Err(("order.classes", rule));
         }
+        let looked_up = |field| field == ReqField::CachedTokens;
+        let found = |expr: &Expr| expr.looks_at_request(&looked_up);
+        let mut conditions = ranking.classes.iter().filter_map(|class| class.when.as_ref());
+        if conditions.any(found) || ranking.levels.iter().any(|levels| found(&levels.entry)) {
+            let rule = "must read what the prefix cache has of a prompt in keys only";
+            return Err(("order.classes", rule));
+        }
+        let mut keys = ranking.classes.iter().flat_map(|class| &class.keys);
+        if keys.any(found) && (ranking.refresh.steps != 1 || self.prefix_cache.is_none()) {
+            let rule = "must read what the prefix cache has of a prompt only with a prefix cache, and where keys are \
+                evaluated for each step: refresh.steps is 1";
+            return Err(("order.classes", rule));
+        }
         self.check_accumulators(ranking)?;
         let plain = |stage: &Stage| {
             matches!(

@@ -49,7 +49,7 @@ impl ReqField {
     /// When its value changes.
     pub(crate) const fn changes(self) -> Changes {
         match self {
-            Self::AgeS => Changes::TIME,
+            Self::AgeS | Self::CachedTokens => Changes::TIME,
             Self::WaitingS => Changes::QUEUED_TIME.or(Changes::ADMISSION),
             Self::IdleSteps => Changes::QUEUED_STEP.or(Changes::ADMISSION),
             Self::AttainedS | Self::Level => Changes::TIME.or(Changes::ADMISSION),

@@ -20,6 +20,10 @@ pub(crate) trait Scope {
     fn line(&mut self, which: InstanceRef, field: InstField, class: u32, _: &mut Validity) -> Linear {
         Linear::fixed(self.instance(which, field, class))
     }
+    /// The number of the request in a column of the trace; without this, expressions see 0.
+    fn column(&self, _index: u32) -> f64 {
+        0.0
+    }
     /// The number of an accumulator; without this, expressions see 0.
     fn accumulated(&mut self, _index: u32) -> f64 {
         0.0
@@ -120,6 +124,7 @@ fn evaluate<S: Scope, N: Number>(expr: &Expr, scope: &mut S, validity: &mut Vali
         Expr::Field(Field::Req(field)) => N::of(scope.request(*field, validity)),
         Expr::Field(Field::Inst(which, field, class)) => N::of(scope.line(*which, *field, *class, validity)),
         Expr::Field(Field::Accumulator(index)) => N::fixed(scope.accumulated(*index)),
+        Expr::Field(Field::Column(index)) => N::fixed(scope.column(*index)),
         Expr::Op(op, arguments) => operate(*op, arguments, scope, validity),
         Expr::Over(aggregate, of, within) => N::fixed(over(*aggregate, of, within.as_deref(), scope)),
     }

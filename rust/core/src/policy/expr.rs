@@ -126,6 +126,8 @@ impl Expr {
     pub(crate) fn looks_at_request(&self, test: &dyn Fn(ReqField) -> bool) -> bool {
         match self {
             Self::Field(Field::Req(field)) => test(*field),
+            // Like the score it is the trace's, and never changes.
+            Self::Field(Field::Column(_)) => test(ReqField::Score),
             Self::Const(_) | Self::Field(_) => false,
             Self::Op(_, arguments) => arguments.iter().any(|argument| argument.looks_at_request(test)),
             Self::Over(_, of, _) => of.looks_at_request(test),

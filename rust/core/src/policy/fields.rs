@@ -51,6 +51,8 @@ pub enum ReqField {
     PrefillS,
     /// Whether it is running.
     Running,
+    /// Tokens of its prompt that the prefix cache has as a step is formed; 0 while it runs, and before the first such step.
+    CachedTokens,
     /// Tokens that it will have generated at its end.
     OutputTokens,
     /// Tokens that it will still generate.
@@ -224,13 +226,16 @@ pub enum Field {
     Inst(InstanceRef, InstField, u32),
     /// The number that an accumulator of the scheduler has for the group of the request.
     Accumulator(u32),
+    /// A column of numbers of the trace, for the request.
+    Column(u32),
 }
 
 impl Field {
-    /// The field of this name; `class` is the class, or the accumulator, if the field depends on one.
+    /// The field of this name; `class` is the class, the accumulator or the column, if the field depends on one.
     pub(super) fn named(name: &str, class: u32) -> Option<Self> {
         let (scope, name) = name.split_once('.')?;
         let which = match scope {
+            "req" if name == "column" => return Some(Self::Column(class)),
             "req" | "oracle" => return by_name(name).map(Self::Req),
             "group" => return (name == "accumulated").then_some(Self::Accumulator(class)),
             "inst" => InstanceRef::Candidate,

@@ -34,6 +34,10 @@ impl Trace {
                 return Err(Error::trace(0, format!("{name} must be {rule}, as at the start")));
             }
         }
+        if self.numbers.len() != more.numbers.len() {
+            let rule = format!("numbers must be {} columns, were {}", self.numbers.len(), more.numbers.len());
+            return Err(Error::trace(0, rule));
+        }
         if !more.waits.is_empty() {
             let rule = "must not wait for answers: a request that is submitted is sent at its moment";
             return Err(Error::trace(0, rule));
@@ -61,6 +65,9 @@ impl Trace {
         join(&mut self.reasoning_tokens, more.reasoning_tokens);
         join(&mut self.priority, more.priority);
         join(&mut self.score, more.score);
+        for (column, more) in std::iter::zip(&mut self.numbers, more.numbers) {
+            column.extend(more);
+        }
         join(&mut self.tenant, more.tenant);
         join(&mut self.model, more.model);
         join(&mut self.adapter, more.adapter);

@@ -32,6 +32,8 @@ pub struct Trace {
     pub priority: Option<Vec<i64>>,
     /// The score of a predictor, if a policy reads it.
     pub score: Option<Vec<f64>>,
+    /// Further columns of numbers that a policy reads.
+    pub numbers: Vec<Vec<f64>>,
     /// Its tenant, as a number, if a policy reads it.
     pub tenant: Option<Vec<u32>>,
     /// The number of the model that it names, if instances serve several; `u32::MAX`: none, so that any instance serves it.
@@ -98,6 +100,11 @@ impl Trace {
         self.priority.as_ref().map_or(0, |column| column[row])
     }
 
+    /// The number of a request in a further column; 0 if there is no such column.
+    pub(crate) fn number(&self, column: u32, row: usize) -> f64 {
+        self.numbers.get(column as usize).map_or(0.0, |values| values[row])
+    }
+
     /// The model that a request names; [`ANY_MODEL`] if it names none.
     #[inline]
     pub(crate) fn model_of(&self, row: usize) -> u32 {
@@ -134,6 +141,7 @@ impl Trace {
             reasoning_tokens,
             priority,
             score,
+            numbers,
             tenant,
             model,
             adapter,
@@ -151,7 +159,7 @@ impl Trace {
         if let Some(column) = priority {
             column.swap(one, other);
         }
-        if let Some(column) = score {
+        for column in numbers.iter_mut().chain(score) {
             column.swap(one, other);
         }
     }
@@ -255,7 +263,8 @@ impl Trace {
             ("prefix_ends", self.prefix.as_ref().map(|prefix| prefix.ends.len())),
             ("output_ends", self.outputs().map(|outputs| outputs.ends.len())),
         ];
-        for (name, length) in columns.into_iter().chain(self.waits.lengths()) {
+        let numbers = self.numbers.iter().map(|column| ("numbers", Some(column.len())));
+        for (name, length) in columns.into_iter().chain(numbers).chain(self.waits.lengths()) {
             if let Some(length) = length.filter(|&length| length != n) {
                 let rule = format!("{name} must have a value for each of {n} arrivals, had {length}");
                 return Err(Error::trace(n.min(length), rule));

@@ -68,6 +68,8 @@ class Accumulators:
         """Charge a request that was admitted, and computes so many tokens if it has no KV."""
         for index, rules in enumerate(self.rules):
             when = rules["charges"]["when"]
+            if first:
+                self._charge(index, request, rules["charges"].get("request", 0))
             tokens = computes if when == "computed" else request.spec.prompt_tokens
             if when == "computed" or (when == "served" and first):
                 self._charge(index, request, self._per_token(index, request)[0] * tokens)

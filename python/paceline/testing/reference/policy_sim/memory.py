@@ -27,7 +27,7 @@ class Memory:
         self.swap_overflows = 0
         self.queried_tokens, self.hit_tokens = 0, 0  # of the prefix cache, once an admission
         self._swaps = settings.swap is not None
-        self._block_tokens = settings.block_tokens
+        self._block_tokens = self.block_tokens = settings.block_tokens
         self._state_blocks = settings.state_blocks
         self._contents = contents
 

@@ -37,6 +37,8 @@ class TraceRequest(Row):
         Ticks from the last of these answers to the request.
     not_before : int
         The earliest moment of a request that waits for an answer.
+    numbers : tuple of float
+        Further columns that expressions read, by their number.
     """
 
     reasoning_tokens: int = 0
@@ -49,6 +51,7 @@ class TraceRequest(Row):
     parents: tuple[int, ...] = ()
     delay: int = 0
     not_before: int = 0
+    numbers: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)
@@ -110,6 +113,8 @@ class Request:
         When it was last admitted, and the time that it had run before that.
     scheduled : int or None
         Start of the first step that ran any of it.
+    cached : int
+        While a step is formed: tokens of its prompt in the prefix cache, if it is queued.
     position : int or None
         Its class.
     joined, joined_tokens : int
@@ -134,6 +139,7 @@ class Request:
     computed: int = 0
     blocks: list[int] = field(default_factory=list)
     known: int = 0
+    cached: int = 0
     in_set: bool = False
     hit_tokens: int = 0
     preemptions: int = 0

@@ -73,6 +73,7 @@ _ALONE: dict[str, Callable[[Request], float]] = {
     "score": lambda one: one.spec.score,
     "tenant": lambda one: one.spec.tenant,
     "preemptions": lambda one: one.preemptions,
+    "cached_tokens": lambda one: one.cached,
     "running": lambda one: one.running and not one.left_out,
     "level": lambda one: one.level,
     "stopped_s": lambda one: _stopped(one),

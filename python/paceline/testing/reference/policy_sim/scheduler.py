@@ -193,12 +193,20 @@ class Scheduler:
         offered = [handover.request for handover in self.state.incoming.offered if self.ranking is None]
         return next(iter([*queue.swapped, *offered, *queue.in_order, *queue.unknown]), None)
 
+    def cached_tokens(self, request: Request) -> int:
+        """Return the tokens of a request's prompt that the prefix cache has."""
+        return len(self.memory.hits(request, request.spec.prompt_tokens)) * self.memory.block_tokens
+
     # -- forming a step -------------------------------------------------------------------
 
     def _open(self, now: int) -> Step:
         state, settings = self.state, self.settings
         if self.ranking is not None:
+            for request in state.queue.waiting:
+                request.cached = self.cached_tokens(request)
             self.ranking.start(self.running + state.queue.waiting, state.scope, now, state.formed)
+            for request in state.queue.waiting:
+                request.cached = 0
         # A request that is alone delays no other, so its chunks have no limit.
         queued = len({*state.queue.waiting, *state.queue.swapped, *state.incoming.received})
         alone = state.admitted + queued <= 1 and not settings.threshold_when_alone

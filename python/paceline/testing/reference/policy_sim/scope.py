@@ -43,6 +43,9 @@ class View:
         subject, _, rest = name.partition(".")
         if subject in ("req", "oracle"):
             assert self.request is not None, name
+            if rest == "column":
+                assert position is not None, name
+                return self.request.spec.numbers[position]
             at = self.inst or self.here
             return request_field(rest, self.request, self.now, self.pace, self.replicas, at)
         replica = {"inst": self.inst, "here": self.here, "there": self.there}[subject]

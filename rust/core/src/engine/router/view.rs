@@ -262,6 +262,10 @@ impl Scope for RouterView<'_> {
         index.map_or(0.0, |index| self.field(index, field, class))
     }
 
+    fn column(&self, index: u32) -> f64 {
+        self.cluster.trace().number(index, self.request.view.row as usize)
+    }
+
     fn instances(&self) -> usize {
         self.cluster.len()
     }

@@ -71,14 +71,14 @@ impl Effects<'_> {
 
     /// The ranks of the requests, if they are ranked.
     fn ranks(&mut self) -> Option<Ranks<'_>> {
-        let Instance { settings, requests, batch, run, observers, queues, transfers, ranking, .. } =
+        let Instance { settings, requests, batch, run, observers, kv, queues, transfers, ranking, .. } =
             &mut *self.on;
         let ranking = ranking.as_deref_mut()?;
         rare();
         if let Some(accumulators) = &mut observers.accumulators {
             ranking.read_accumulators(accumulators);
         }
-        let reader = Reader { settings, requests, batch, run, observers };
+        let reader = Reader { settings, requests, batch, run, observers, kv };
         Some(Ranks::new(ranking, reader, queues.len() + transfers.offered(), self.trace))
     }
 

@@ -90,9 +90,10 @@ impl Liveness {
 /// Twice the longest span that the rules of a ranking name: in ticks, where they read
 /// time, and in steps, where they read steps.
 fn longest_spans(ranking: &RankingRules) -> (Ticks, u64) {
-    // A level is no span: it changes at the end of a quantum.
+    // A level is no span: it changes at the end of a quantum. What a prefix cache has changes with steps.
     let timely = |field: ReqField| {
-        field != ReqField::Level && field.changes().meets(Changes::TIME.or(Changes::QUEUED_TIME))
+        !matches!(field, ReqField::Level | ReqField::CachedTokens)
+            && field.changes().meets(Changes::TIME.or(Changes::QUEUED_TIME))
     };
     let idle = |field: ReqField| field.changes().meets(Changes::QUEUED_STEP);
     let longest = |test: &dyn Fn(ReqField) -> bool| {

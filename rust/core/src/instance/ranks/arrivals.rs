@@ -18,7 +18,7 @@ impl Ranks<'_> {
     pub(in crate::instance) fn add_arrival(&mut self, request: u32, now: Ticks) -> bool {
         let mut view = self.reader.arrival(request, now, now, self.trace);
         self.ranking.add_arrival(&mut view, self.trace);
-        self.ranking.best_queued() == Some(BestQueued::Arrival(request))
+        self.is_next(BestQueued::Arrival(request))
     }
 
     /// Admits the best queued request, which had no slot and gets this one.

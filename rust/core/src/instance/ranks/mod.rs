@@ -22,11 +22,13 @@ pub(super) struct Ranks<'a> {
     /// Queued requests that are not ranked: they are not on the GPU, or come from another instance.
     unranked: u64,
     trace: &'a Trace,
+    /// Whether a step is being formed: what the prefix cache has is looked up then only.
+    forms: bool,
 }
 
 impl<'a> Ranks<'a> {
     pub(super) fn new(ranking: &'a mut Ranking, reader: Reader<'a>, unranked: u64, trace: &'a Trace) -> Self {
-        Self { ranking, reader, unranked, trace }
+        Self { ranking, reader, unranked, trace, forms: false }
     }
 }
 
@@ -91,6 +93,9 @@ impl Ranks<'_> {
         if inputs.read(ReqField::SlackS) {
             view.deadline = self.reader.deadline(slot);
         }
+        if self.forms && !view.running && inputs.read(ReqField::CachedTokens) {
+            view.cached = self.reader.cached_tokens(&view, self.trace);
+        }
         view
     }
 
@@ -135,7 +140,14 @@ impl Ranks<'_> {
         if self.reader.settings.selects {
             return self.may_select(slot, idle);
         }
-        self.ranking.best_queued() == Some(BestQueued::Slot(slot))
+        self.is_next(BestQueued::Slot(slot))
+    }
+
+    /// Whether a request that came is the best queued one; or none may be admitted, so that the next step may add quanta to
+    /// accumulators.
+    fn is_next(&self, came: BestQueued) -> bool {
+        let best = self.ranking.best_queued();
+        best == Some(came) || best.is_none() && self.ranking.shares_keys()
     }
 
     /// Whether a request that was queued may change which requests the coming steps select. `idle`: requests that the

@@ -131,7 +131,9 @@ impl Ranks<'_> {
             self.evaluate_deferred(now);
         }
         if !self.reader.settings.leap || self.ranking.may_drift() {
+            self.forms = true;
             self.refresh_drifting(now);
+            self.forms = false;
         }
     }
 

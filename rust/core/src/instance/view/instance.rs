@@ -24,8 +24,8 @@ pub(crate) struct Asking<'a> {
 impl Instance {
     /// Reads the requests.
     pub(in crate::instance) fn reader(&self) -> Reader<'_> {
-        let Self { settings, requests, batch, run, observers, .. } = self;
-        Reader { settings, requests, batch, run, observers }
+        let Self { settings, requests, batch, run, observers, kv, .. } = self;
+        Reader { settings, requests, batch, run, observers, kv }
     }
 
     /// The view of a request, its blocks and reader included where they are read.

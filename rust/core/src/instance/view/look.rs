@@ -2,12 +2,12 @@
 
 use std::ops::Deref;
 
-use super::{Asking, RequestView, seconds, whole};
+use super::{Asking, seconds, whole};
 use crate::instance::Instance;
 use crate::instance::queues::Queued;
 use crate::instance::ranking::{BestQueued, Ranking};
 use crate::instance::request::Slot;
-use crate::kv::{ContentOwner, Tier};
+use crate::kv::Tier;
 use crate::policy::InstField;
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -83,7 +83,9 @@ impl Look<'_> {
                 debug_assert!(false, "Invariant: an instance does not know its role");
                 0.0
             }
-            InstField::PrefixTokens => asking.map_or(0.0, |asking| whole(self.cached_tokens(asking.view))),
+            InstField::PrefixTokens => {
+                asking.map_or(0.0, |asking| whole(self.reader().cached_tokens(asking.view, self.trace)))
+            }
             InstField::TotalBlocks | InstField::BlockTokens | InstField::Index => {
                 self.constant(field).unwrap_or(0.0)
             }
@@ -99,12 +101,6 @@ impl Look<'_> {
             | InstField::ActiveNewBlocks
             | InstField::ActivePrefillTokens => 0.0,
         }
-    }
-
-    /// Prompt tokens of a request that the prefix cache holds.
-    fn cached_tokens(&self, view: &RequestView) -> u64 {
-        let owner = ContentOwner { request: self.trace.origin(view.row), prompt: view.prompt };
-        u64::from(self.kv.gpu().matched(owner, view.prompt)) * u64::from(self.settings.block.tokens())
     }
 
     /// Whether the blocks are free that a request needs for its next step, beside those

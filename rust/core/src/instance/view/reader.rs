@@ -7,6 +7,7 @@ use crate::instance::ranking::Ranking;
 use crate::instance::request::{Phase, RequestTable, Slot};
 use crate::instance::run::RunState;
 use crate::instance::settings::Settings;
+use crate::kv::{ContentOwner, KvStore};
 use crate::policy::{Expr, sort_key_now};
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -19,9 +20,16 @@ pub(in crate::instance) struct Reader<'a> {
     pub(in crate::instance) batch: &'a Batch,
     pub(in crate::instance) run: &'a RunState,
     pub(in crate::instance) observers: &'a Observers,
+    pub(in crate::instance) kv: &'a KvStore,
 }
 
 impl Reader<'_> {
+    /// Prompt tokens of a request that the prefix cache holds.
+    pub(in crate::instance) fn cached_tokens(&self, view: &RequestView, trace: &Trace) -> u64 {
+        let owner = ContentOwner { request: trace.origin(view.row), prompt: view.prompt };
+        u64::from(self.kv.gpu().matched(owner, view.prompt)) * u64::from(self.settings.block.tokens())
+    }
+
     /// The view of a request, its blocks and reader included where they are read.
     pub(in crate::instance) fn view(&self, slot: Slot, ranking: Option<&Ranking>, now: Ticks) -> RequestView {
         let mut view = self.base_view(slot, ranking, now, 0);

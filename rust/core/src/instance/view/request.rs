@@ -68,6 +68,8 @@ pub(crate) struct RequestView {
     pub(crate) deadline: Option<i128>,
     /// Predicted ticks of its prefill alone.
     pub(crate) prefill: Ticks,
+    /// Tokens of its prompt that the prefix cache has.
+    pub(crate) cached: u64,
 }
 
 impl RequestView {
@@ -152,6 +154,7 @@ impl RequestView {
                 clock((deadline - i128::from(self.now)) as f64 / TICKS, -PER_TICK)
             }
             ReqField::PrefillS => Linear::fixed(seconds(self.prefill)),
+            ReqField::CachedTokens => Linear::fixed(whole(self.cached)),
             ReqField::Running => Linear::fixed(f64::from(u8::from(self.running))),
             ReqField::OutputTokens => tokens(self.output, 0.0),
             ReqField::RemainingTokens => tokens(self.output - self.generated, -step),
@@ -206,6 +209,10 @@ impl Scope for OfRequest<'_> {
     fn instance(&mut self, _: InstanceRef, _: InstField, _: u32) -> f64 {
         debug_assert!(false, "Invariant: ranks do not look at instances");
         0.0
+    }
+
+    fn column(&self, index: u32) -> f64 {
+        self.trace.number(index, self.view.row as usize)
     }
 }
 

@@ -240,12 +240,15 @@ impl Accumulators {
         true
     }
 
-    /// Charges the prompt of a request that was admitted, `computes` of whose tokens are computed.
+    /// Charges a request that was admitted, and its prompt, `computes` of whose tokens are computed.
     fn charge_prompt(&mut self, slot: Slot, prompt: u64, first: bool, computes: u32, now: Ticks) {
-        self.charge_each(slot, now, |rules, total| match rules.charges.when {
-            Charged::Served if first => i128::from(total.prompt) * i128::from(prompt),
-            Charged::Computed => i128::from(total.prompt) * i128::from(computes),
-            _ => 0,
+        self.charge_each(slot, now, |rules, total| {
+            let tokens = match rules.charges.when {
+                Charged::Served if first => i128::from(total.prompt) * i128::from(prompt),
+                Charged::Computed => i128::from(total.prompt) * i128::from(computes),
+                _ => 0,
+            };
+            tokens + if first { i128::from(rules.charges.request) } else { 0 }
         });
     }
 
