@@ -57,5 +57,5 @@ def test_residual_sjf_answers_mooncakes_conversations_sooner(shared: Path) -> No
 
 
 def test_proposed_orders_need_traces() -> None:
-    with pytest.raises(ConfigError, match="give a folder with mooncake_conversation.jsonl.zst"):
+    with pytest.raises(ConfigError, match=r"give a folder with mooncake_conversation\.jsonl\.zst"):
         run_study("vllm-proposals", Work(quick=True))

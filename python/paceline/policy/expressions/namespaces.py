@@ -162,7 +162,7 @@ class _AskedColumn:
         self._space, self._name = space, name
 
     def __call__(self, name: str) -> Expr:
-        if not (isinstance(name, str) and name):
+        if not isinstance(name, str):
             raise PolicyError(f"{self._space}.{self._name} takes the name of a column, was {name!r}")
         return Field(self._space, self._name, name)
 
