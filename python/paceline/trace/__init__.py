@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from paceline.trace.model import Trace
 from paceline.trace.paths import critical_path
+from paceline.trace.pool import pooled
 from paceline.trace.reading import read_trace
 from paceline.trace.source import Source
 
-__all__ = ["Source", "Trace", "critical_path", "read_trace"]
+__all__ = ["Source", "Trace", "critical_path", "pooled", "read_trace"]
