@@ -34,9 +34,13 @@ impl Ranks<'_> {
         if next != Ticks::MAX {
             most = most.min(run.steps_to_reach(next));
         }
+        let next_step = ranking.next_step().saturating_sub(reached).max(1);
+        if ranking.inputs().classes_change_with_time() {
+            // A class that holds a request for some tokens lets it go after them, and from then on time may change its class.
+            most = most.min(next_step);
+        }
         if ranking.idle() > 0 {
             most = most.min(ranking.next_idle().saturating_sub(taken).max(1));
-            let next_step = ranking.next_step().saturating_sub(reached).max(1);
             let settings = self.reader.settings;
             most = most.min(self.steps_to_reorder(run));
             match settings.scheduler.admission {
