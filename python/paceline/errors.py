@@ -20,6 +20,7 @@ __all__ = [
     "PacelineError",
     "PacelineWarning",
     "PolicyError",
+    "PolicyWarning",
     "RankError",
     "ResultError",
     "RouterStateWarning",
@@ -35,6 +36,10 @@ class PacelineError(Exception):
 
 class PacelineWarning(UserWarning):
     """The base of the warnings about inputs that may not mean what they say."""
+
+
+class PolicyWarning(PacelineWarning):
+    """A policy reads, names or picks something without the effect that it seems to have."""
 
 
 class TraceWarning(PacelineWarning):

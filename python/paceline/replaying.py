@@ -16,6 +16,7 @@ from paceline.errors import ConfigError, InternalError
 from paceline.limits import Limits
 from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy
+from paceline.policy.misuse import warn_of_misuse
 from paceline.policy.python_routers import Watched, routers_of
 from paceline.result import Provenance, Result
 from paceline.result.turns import warn_of_early_turns
@@ -123,6 +124,7 @@ def replay(
     arrivals = columns["arrival_ticks"]
     names = policy.names(_native.tenants(trace) if "tenant" in columns else ())
     serving = served(cluster, policy, names, pace)
+    warn_of_misuse(policy, names.tenants)
     if named:
         name_models(serving["instances"], cluster, _native.models(trace, named))
     kept = _kept(trace, cluster, arrivals, _Asked(sample, sample_tenants, record, until))

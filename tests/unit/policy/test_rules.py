@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 import pytest
 
 from paceline import Affine, Cluster, Instance, Links, Trace, replay
 from paceline._native import columns, tenants
-from paceline.errors import ConfigError, PolicyError
+from paceline.errors import ConfigError, PolicyError, PolicyWarning
 from paceline.objectives import SLO
 from paceline.policy import (
     Class,
@@ -312,10 +313,30 @@ def test_a_column_that_the_trace_lacks_is_named(policy: Policy, message: str) ->
 CLUSTER = Cluster([Instance(cost=Affine(step_s=0.01), num_blocks=101)])
 
 
-def test_a_tenant_that_the_trace_lacks_is_named() -> None:
+def test_a_tenant_that_a_window_lacks_has_no_request() -> None:
+    """With c before all others the requests of a and b stay in their order, as under FCFS."""
     policy = Policy(name="a", scheduler=Scheduler(classes=[Class("a", when=req.tenant == "c")]))
-    with pytest.raises(PolicyError, match=r"there is no tenant 'c'; there are: a, b"):
-        replay(TRACE, CLUSTER, policy)
+    found = replay(TRACE, CLUSTER, policy).requests
+    assert found["scheduled"].equals(replay(TRACE, CLUSTER).requests["scheduled"])
+
+
+def test_a_tenant_that_is_nearly_one_of_the_trace_is_warned_of() -> None:
+    named = Trace(TRACE.frame.with_columns(pl.col("tenant").replace({"a": "alpha", "b": "beta"})))
+    policy = Policy(name="a", scheduler=Scheduler(classes=[Class("a", when=req.tenant == "alhpa")]))
+    with pytest.warns(PolicyWarning, match="names the tenant 'alhpa', .* it has 'alpha'"):
+        replay(named, CLUSTER, policy)
+
+
+def test_a_prefix_that_no_instance_keeps_is_warned_of() -> None:
+    policy = Policy(name="a", on_arrival=pick(max=inst.prefix_tokens(req)))
+    with pytest.warns(PolicyWarning, match=r"inst\.prefix_tokens\(req\), which is 0 where no scheduler"):
+        replay(PLAIN, CLUSTER, policy)
+
+
+def test_a_rule_that_counts_over_all_pools_is_warned_of() -> None:
+    policy = Policy(name="a", pools=Pools(prefill=1, decode=1), on_arrival="round_robin")
+    with pytest.warns(PolicyWarning, match=r"on_arrival picks from all pools \(prefill, decode\)"):
+        replay(PLAIN, Cluster([CLUSTER.instances[0]] * 2), policy)
 
 
 def test_pools_need_a_cluster_of_their_size() -> None:

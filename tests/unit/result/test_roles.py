@@ -60,7 +60,9 @@ def test_an_instance_keeps_the_scheduler_of_its_first_pool() -> None:
     """Three requests arrive on each instance: pool a runs one at a time, pool b all three."""
     trace = Trace.from_columns(arrival=[0.0] * 6, prompt_tokens=[10] * 6, output_tokens=[1] * 6)
     several = {"a": Scheduler(max_num_seqs=1), "b": Scheduler(max_num_seqs=8)}
-    policy = Policy(name="two", pools=Pools(a=1, b=1), scheduler=several, on_arrival=round_robin())
+    policy = Policy(
+        name="two", pools=Pools(a=1, b=1), scheduler=several, on_arrival=round_robin(within=["a", "b"])
+    )
     finish = replay(trace, TWO, policy).requests.get_column("finish").to_list()
     assert (finish[::2], finish[1::2]) == ([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
 

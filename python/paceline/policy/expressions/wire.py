@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from paceline._toml import close_matches
 from paceline.errors import PolicyError
@@ -42,8 +42,11 @@ class Names:
         return hash((names, frozenset(self.bounds.items())))
 
     def code(self, kind: Kind, name: str) -> int:
-        """Return the code of a name; refuse an unknown one."""
+        """Return the code of a name; refuse an unknown one, but for a tenant."""
         known = {"phase": PHASES, "tenant": self.tenants, "role": self.pools}[kind]
+        if kind == "tenant" and name not in known:
+            # A window of a trace may lack a tenant: no request has this code.
+            return _ABSENT
         if kind == "role":
             name = spelled(name)
         return _index({"phase": "phase", "tenant": "tenant", "role": "pool"}[kind], known, name)
@@ -51,6 +54,10 @@ class Names:
     def pool_codes(self, names: Sequence[str] | None) -> list[int] | None:
         """Return the codes of pools; None stays None, and stands for all instances."""
         return None if names is None else [self.code("role", name) for name in names]
+
+
+_ABSENT: Final = -1
+"""The code of a tenant that no request has."""
 
 
 def spelled(pool: str) -> str:
