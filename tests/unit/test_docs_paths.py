@@ -50,6 +50,8 @@ BESIDE = {
         "python/paceline/conformance/routers/llumnix.py",
     },
     "A trace column": {
+        # A warning of names of tenants.
+        "python/paceline/policy/misuse.py",
         # Tenants that rules name are told at the start.
         "python/paceline/simulation/simulation.py",
         # Accumulators group by tenant.
