@@ -29,6 +29,8 @@ _WITH = {
     "asked": "a pace with a `ttft`",
     "holds": "a router that holds",
     "predicts": "predictions",
+    "cancels": "requests that clients cancel",
+    "retries": "clients that send again",
 }
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from paceline.hardware import Energy, Gpu
     from paceline.model import Model
     from paceline.objectives import SLO
+    from paceline.patience import Patience
     from paceline.planning import Candidates, capacity, plan
     from paceline.policy import Pace, Policy, Scheduler
     from paceline.policy.expressions import cluster, inst, oracle, req, slo
@@ -66,6 +67,7 @@ __all__ = [
     "NoProgressError",
     "Pace",
     "PacelineError",
+    "Patience",
     "Policy",
     "PolicyError",
     "Prediction",
@@ -125,6 +127,7 @@ _HOMES = {
     "policy.expressions": ("cluster", "inst", "oracle", "req", "slo"),
     "prediction": ("Prediction",),
     "concurrency": ("Concurrency",),
+    "patience": ("Patience",),
     "replaying": ("replay",),
     "result": ("Result", "load_result"),
     "runs": ("Recipe", "Run", "read_run"),

@@ -206,6 +206,7 @@ def columns(
         adapters = trace.frame.get_column("adapter")
         given["adapter"] = _coded(adapters, adapters.drop_nulls().unique().sort().to_list())
     given.update(_waits(trace.frame))
+    given.update(_cancels(trace.frame))
     if sessions and "session" in trace.frame.columns:
         given["session"] = _sessions(trace.frame.get_column("session"))
     return given
@@ -236,6 +237,17 @@ def _waits(frame: pl.DataFrame) -> dict[str, Any]:
         given["delay_ticks"] = _ticks(_or_null(frame, "delay"), missing=0)
     if given and "not_before" in frame.columns:
         given["not_before_ticks"] = _ticks(frame.get_column("not_before"), missing=0)
+    return given
+
+
+def _cancels(frame: pl.DataFrame) -> dict[str, Any]:
+    """Return when clients cancel requests, if any does."""
+    given: dict[str, Any] = {}
+    if "cancel_after" in frame.columns and frame.get_column("cancel_after").count():
+        given["cancel_after_ticks"] = _ticks(frame.get_column("cancel_after"), missing=2**64 - 1)
+    if "cancel_after_tokens" in frame.columns and frame.get_column("cancel_after_tokens").count():
+        tokens = frame.get_column("cancel_after_tokens").fill_null(int(_NONE))
+        given["cancel_after_tokens"] = tokens.to_numpy()
     return given
 
 

@@ -1,18 +1,20 @@
-"""Clients that wait for answers: at most so many requests, or sessions, in flight."""
+"""Clients that wait for answers: how many requests, or sessions, are in flight, and how long they wait."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from paceline import _check
 from paceline._arguments import typed_fields
 from paceline._clock import moment
+from paceline.errors import ConfigError
+from paceline.patience import Patience
 
 __all__ = ["Concurrency"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 @typed_fields()
 class Concurrency:
     """A limit of what is in flight at once: the next request is sent when another has ended.
@@ -24,17 +26,20 @@ class Concurrency:
     Parameters
     ----------
     most
-        The most requests, or sessions, in flight.
+        The most requests, or sessions, in flight. None: any number.
     gap_s
         Seconds from the end of one to the start of the next in its place: what the client needs.
     of
         ``"requests"``: each counts by itself. ``"sessions"``: a session counts from its first request to the
         end of its last; its later turns need a ``think_time``. A request without a session is one of its own.
+    patience
+        For how long clients wait, and how often they send a request again. None: they wait for ever.
 
     Raises
     ------
     ConfigError
-        If ``most`` is not a positive whole number, or the gap is negative.
+        If ``most`` is not a positive whole number, or the gap is negative; or if neither a limit nor a
+        patience is given.
 
     Examples
     --------
@@ -53,15 +58,29 @@ class Concurrency:
     flight likewise.
     """
 
-    most: int
+    most: int | None = None
     gap_s: float = 0.0
     of: Literal["requests", "sessions"] = "requests"
+    patience: Patience | None = None
 
     def __post_init__(self) -> None:
-        _check.count("most of a Concurrency", self.most)
         moment("gap_s of a Concurrency", self.gap_s)
+        if self.most is not None:
+            _check.count("most of a Concurrency", self.most)
+        elif self.patience is None:
+            raise ConfigError("a Concurrency must have a limit, most=64, or a patience, had neither")
+        elif self.gap_s or self.of != "requests":
+            raise ConfigError("gap_s and of must be left out of a Concurrency without a limit, most=64")
+
+    def __repr__(self) -> str:
+        """Return the limit as it is written in Python, the patience if there is one."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.patience is None:
+            del given["patience"]
+        return f"Concurrency({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
     def to_wire(self) -> dict[str, Any]:
         """Return the limit as the engine takes it."""
         gap = moment("gap_s of a Concurrency", self.gap_s)
-        return {"most": self.most, "gap": gap, "by_session": self.of == "sessions"}
+        wire = {"most": self.most, "gap": gap, "by_session": self.of == "sessions"}
+        return wire if self.patience is None else {**wire, "patience": self.patience.to_wire()}

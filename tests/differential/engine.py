@@ -21,8 +21,17 @@ from paceline.testing.reference import Outcome, Request, replay_cluster
 
 NEVER = 2**64 - 1
 NOWHERE = 2**32 - 1
-STATUS = ("finished", "running", "waiting", "not arrived", "rejected")
-REASON = (None, "max_model_len", "blocks", "max_num_batched_tokens", "policy", "model")
+STATUS = ("finished", "running", "waiting", "not arrived", "rejected", "held", "gave up", "cancelled")
+REASON = (
+    None,
+    "max_model_len",
+    "blocks",
+    "max_num_batched_tokens",
+    "policy",
+    "model",
+    "timed out",
+    "cancelled",
+)
 # The modules that read a log's settings for `python -m paceline.conformance` configure the engine here too.
 # A request as a row of a log. `dataclasses.astuple` would copy its values deeply, which takes longer than the
 # replay of many requests.

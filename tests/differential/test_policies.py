@@ -59,6 +59,10 @@ class Row:
     first_answer: int | None
     answer_started: int | None
     finish: int | None
+    cancelled: int | None
+    retries: int | None
+    wasted: int | None
+    first_sent: int | None
     longest_gap: int | None
     last_instance: int | None
     migrations: int | None
@@ -79,10 +83,10 @@ def rows_of_reference(outcome: Outcome) -> list[Row]:
 
 def _row(outcome: Outcome, request: Request) -> Row:
     times, starts, reasoned = request.token_times, request.token_starts, request.spec.reasoning_tokens
-    parts = split(request) if request.done else None
+    parts = split(request) if request.finished else None
     return Row(
         status=outcome.status(request.index),
-        reason=outcome.rejected[request.index],
+        reason=outcome.rejected[request.index] or request.cause,
         instance=outcome.instance[request.index],
         generated=request.generated,
         cached=request.hit_tokens,
@@ -92,7 +96,11 @@ def _row(outcome: Outcome, request: Request) -> Row:
         reasoning_end=request.reasoning_end,
         first_answer=times[reasoned] if reasoned < len(times) else None,
         answer_started=starts[reasoned] if reasoned < len(times) else None,
-        finish=times[-1] if request.done else None,
+        finish=times[-1] if request.finished else None,
+        cancelled=request.cancelled,
+        retries=len(outcome.before[request.index]),
+        wasted=sum(one.generated for one in outcome.before[request.index]),
+        first_sent=_first_sent(outcome, request),
         longest_gap=max(gaps(times), default=None),
         last_instance=request.last if parts else None,
         migrations=len(request.transfers) if parts else None,
@@ -106,6 +114,12 @@ def _row(outcome: Outcome, request: Request) -> Row:
         prefill_stall=_prefill_stall(request) if parts else None,
         interrupted_prefill=_interrupted_prefill(request) if parts else None,
     )
+
+
+def _first_sent(outcome: Outcome, request: Request) -> int | None:
+    """Return when a request was sent first; None where it was not."""
+    sent = [*outcome.before[request.index], request]
+    return None if outcome.status(request.index) == "not arrived" else sent[0].spec.arrival
 
 
 def _prefill_stall(request: Request) -> int:
@@ -142,8 +156,12 @@ def rows_of_engine(outcome: _core.Outcome, expected: list[Row]) -> list[Row]:
                 return 0
             case "last_instance":
                 return at("instance", index, "instance")
-            case "reasoning_end":
+            case "reasoning_end" | "cancelled_at":
                 return None
+            case "sent_again" | "wasted_tokens":
+                return 0
+            case "first_sent":
+                return expected[index].first_sent
             case "first_answer":
                 return at("first_token", index, "first_token")
             case "answer_started":
@@ -177,6 +195,10 @@ def rows_of_engine(outcome: _core.Outcome, expected: list[Row]) -> list[Row]:
                 first_answer=at("first_answer", index, "first_answer"),
                 answer_started=at("answer_started", index, "answer_started"),
                 finish=at("finish", index, "finish"),
+                cancelled=at("cancelled_at", index, "cancelled_at"),
+                retries=at("sent_again", index, "sent_again"),
+                wasted=at("wasted_tokens", index, "wasted_tokens"),
+                first_sent=at("first_sent", index, "first_sent"),
                 longest_gap=at("max_itl", index, "longest_gap"),
                 last_instance=at("last_instance", index, "last_instance") if done else None,
                 migrations=at("migrations", index, "migrations") if done else None,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from paceline import Concurrency
+from paceline import Concurrency, ConfigError, Patience
 from paceline.cli.waiting import ClientOptions
 from paceline.testing import check
 from properties.closed_loads import HOPELESS, closed_loads, limits, replayed, waits_for
@@ -92,6 +93,15 @@ def test_all_that_can_be_held_is_served(load: Load) -> None:
     assert HOPELESS not in columns["prompt_tokens"]
     totals = replayed(columns, limit).totals()
     assert totals.finished == len(columns["arrival"])
+
+
+def test_the_command_line_says_for_how_long_clients_wait() -> None:
+    patience = Patience(timeout_s=30.0, retries=2, backoff_s=0.25)
+    given = {"timeout": "30s", "retries": 2, "backoff": "250ms"}
+    assert ClientOptions(**given).clients() == Concurrency(patience=patience)
+    assert ClientOptions(concurrency=8, **given).clients() == Concurrency(8, patience=patience)
+    with pytest.raises(ConfigError, match="--backoff needs --retries"):
+        ClientOptions(backoff="1s").clients()
 
 
 @given(limit=limits())

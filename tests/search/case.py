@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from search.draw import workload
-from search.draw.clients import clients
+from search.draw.clients import cancels, clients
 from search.draw.cluster import cluster
 from search.draw.source import Source
 
@@ -34,7 +34,8 @@ class Case:
     ----------
     requests : list of dict
         One a row: the columns that the engine takes, and ``prefix``, ``session``, and what
-        it waits for: ``think``, ``parents`` (rows), ``delay`` and ``not_before``.
+        it waits for: ``think``, ``parents`` (rows), ``delay`` and ``not_before``; and when its client cancels
+        it: ``cancel_after`` in ticks, ``cancel_tokens``.
     config : dict
         The engine's configuration without ``leap`` and ``record_decisions``.
     prefix_block_tokens : int
@@ -69,7 +70,18 @@ class Case:
         if rows and "session" in rows[0]:
             codes = [NONE if row["session"] is None else row["session"] for row in rows]
             given["session"] = np.array(codes, dtype=np.uint32)
-        return given | self._waits()
+        return given | self._waits() | self._cancels()
+
+    def _cancels(self) -> dict[str, Any]:
+        """Return when clients cancel requests."""
+        rows, given = self.requests, dict[str, Any]()
+        if rows and "cancel_after" in rows[0]:
+            ticks = [NO_MOMENT if row["cancel_after"] is None else row["cancel_after"] for row in rows]
+            given["cancel_after_ticks"] = np.array(ticks, dtype=np.uint64)
+        if rows and "cancel_tokens" in rows[0]:
+            tokens = [NONE if row["cancel_tokens"] is None else row["cancel_tokens"] for row in rows]
+            given["cancel_after_tokens"] = np.array(tokens, dtype=np.uint32)
+        return given
 
     def _waits(self) -> dict[str, Any]:
         """Return the answers for which requests wait."""
@@ -122,4 +134,6 @@ def draw(seed: int, number: int) -> Case:
     # A prefix without ids would stand for what sessions say.
     if source.chance(0.35) and (size == 0 or any(row["prefix"] for row in rows)):
         config["clients"] = clients(source, rows)
+    if source.chance(0.2):
+        cancels(source, rows)
     return Case(rows, config, size)

@@ -186,8 +186,8 @@ def _figure(value: float) -> str:
 def _requests(totals: dict[str, Any]) -> str:
     others = [
         status
-        for status in ("running", "waiting", "not_arrived", "rejected", "held", "gave_up")
-        if totals[status]
+        for status in ("running", "waiting", "not_arrived", "rejected", "held", "gave_up", "cancelled")
+        if totals.get(status)
     ]
     return ", ".join(f"{totals[status]:,} {status.replace('_', ' ')}" for status in ("finished", *others))
 

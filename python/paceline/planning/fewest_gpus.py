@@ -183,7 +183,7 @@ def _keyed(index: int, search: Search[Counts, _Verdict, Smallest]) -> Search[_Ke
 
 def _in_flight(load: Trace, kind: Kind, counts: Counts, measured: Measured) -> dict[str, Any]:
     """Return how much of a trace's clients is in flight, as columns; none without clients."""
-    if load.clients is None:
+    if load.clients is None or load.clients.most is None:
         return {}
     return InFlight.columns_of(load.clients.most, measured, sum(counts) * kind.gpus)
 

@@ -84,7 +84,7 @@ class InFlight:
     @property
     def own(self) -> float:
         """The trace's own number in flight."""
-        return float(self.clients.most)
+        return float(self.clients.most or 0)
 
     def at(self, trace: Trace, amount: float) -> Trace:
         """Return a trace with so many in flight."""
@@ -135,6 +135,11 @@ def load_of(traces: Sequence[Trace], between: tuple[float | None, float | None],
             f"traces of capacity() must have the same clients, had {_check.said(list(clients))}"
         )
     (one,) = clients
+    if one is not None and one.most is None:
+        raise ConfigError(
+            "clients of a trace must have a limit, whose number capacity() searches, as in Concurrency(8); "
+            f"was {one!r}"
+        )
     return _rate(traces, between) if one is None else _in_flight(one, traces, between)
 
 

@@ -96,7 +96,7 @@ class Plan:
 
     def _load(self) -> str:
         """Return the load in words."""
-        if self.clients is None:
+        if self.clients is None or self.clients.most is None:
             return f"{self.rate:,.5g} requests/s"
         return f"{self.clients.most:,} {self.clients.of} in flight"
 

@@ -20,7 +20,16 @@ NEVER: Final = 2**64 - 1
 NOWHERE: Final = 2**32 - 1
 """The instance of a request that was never routed."""
 
-STATUSES: Final = ("finished", "running", "waiting", "not_arrived", "rejected", "held", "gave_up")
+STATUSES: Final = (
+    "finished",
+    "running",
+    "waiting",
+    "not_arrived",
+    "rejected",
+    "held",
+    "gave_up",
+    "cancelled",
+)
 """The statuses of a request at the end of a replay, by code."""
 
 REASONS: Final = (
@@ -29,8 +38,10 @@ REASONS: Final = (
     "prompt longer than the tokens of a step, which is not cut into chunks",
     "rejected by the policy",
     "no instance serves the model",
+    "its client's time-out passed",
+    "its client cancelled it",
 )
-"""Why a request can be rejected, by code less one (code 0 is "no reason")."""
+"""Why a request can be rejected or cancelled, by code less one (code 0 is "no reason")."""
 
 
 class Sketch(Protocol):

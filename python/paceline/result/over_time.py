@@ -156,6 +156,7 @@ class OverTime:
         routed       sum   requests sent to an instance
         rejected     sum   requests that the router rejected
         gave_up      sum   requests that left the router because they were held for too long
+        cancelled    sum   requests that left the router because their clients cancelled them
         first_tokens sum   requests that yielded their first token
         finished     sum   requests that finished
         held         state requests that the router holds

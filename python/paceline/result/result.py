@@ -139,8 +139,8 @@ class Result(OverTime, Shown):
           where it is unfinished, and 0 where it spent no such time;
         - qualities of experience, null without a pace;
         - counts, ``instance`` and ``last_instance`` (null if it was routed to none), ``status``
-          (finished, running, waiting, not_arrived, rejected, held or gave_up), and ``reason``, why it was
-          rejected;
+          (finished, running, waiting, not_arrived, rejected, held, gave_up or cancelled), and ``reason``, why
+          it was rejected or cancelled;
         - the trace's own: ``reasoning_tokens``, ``priority``, ``score``, ``tenant``, ``model``, ``adapter``,
           ``session`` and all further columns, if it has them; not ``prefix``.
 

@@ -14,7 +14,16 @@ from paceline.result.outcome import NEVER, NOWHERE, STATUSES, Outcome
 
 __all__ = ["ROUTER_SCHEMA", "TENANT_SCHEMA", "router_timeline", "tenant_timeline"]
 
-_COUNTS: Final = ("arrivals", "routed", "rejected", "gave_up", "first_tokens", "finished", "held")
+_COUNTS: Final = (
+    "arrivals",
+    "routed",
+    "rejected",
+    "gave_up",
+    "cancelled",
+    "first_tokens",
+    "finished",
+    "held",
+)
 
 ROUTER_SCHEMA: Final[dict[str, pl.DataType]] = {
     "time_s": pl.Float64(),
@@ -90,10 +99,12 @@ def _counts(
         "routed": count(left, ~at_router),
         "rejected": count(left, at_router & (status == STATUSES.index("rejected"))),
         "gave_up": count(left, status == STATUSES.index("gave_up")),
+        "cancelled": count(left, at_router & (status == STATUSES.index("cancelled"))),
         "first_tokens": count(outcome.columns["first_token"], outcome.columns["first_token"] != NEVER),
         "finished": count(outcome.columns["finish"], outcome.columns["finish"] != NEVER),
     }
     change = counts["arrivals"] - counts["routed"] - counts["rejected"] - counts["gave_up"]
+    change -= counts["cancelled"]
     counts["held"] = change.reshape(-1, number).cumsum(axis=0).ravel()
     return counts
 

@@ -46,8 +46,8 @@ class InstanceStats:
         Steps run, and the time in them.
     prefill_tokens, decode_tokens
         Tokens computed by prefill, recomputation included, and by decode.
-    preemptions, finished
-        Preemptions, and requests that finished here.
+    preemptions, finished, cancelled
+        Preemptions, and requests that finished here, or left as their clients had cancelled them.
     swapped_out_blocks, swapped_in_blocks
         Blocks copied to the CPU's memory and back.
     swap_overflows
@@ -91,6 +91,7 @@ class InstanceStats:
     waiting_ticks: int
     kv_token_ticks: int
     expired_offers: int = 0
+    cancelled: int = 0
     traffic: TrafficStats | None = None
 
     def __post_init__(self) -> None:
@@ -112,7 +113,7 @@ class InstanceStats:
         ResultError
             If a counter is missing.
         """
-        _check_all(cls, fields, but=("traffic", "expired_offers"))
+        _check_all(cls, fields, but=("traffic", "expired_offers", "cancelled"))
         names = [name for name in cls.__dataclass_fields__ if name != "traffic" and name in fields]
         moved = fields.get("traffic")
         traffic = None if moved is None else TrafficStats.from_dict(moved)

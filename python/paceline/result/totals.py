@@ -41,13 +41,22 @@ class Totals:
     Attributes
     ----------
     requests
-        Requests in the trace. The next seven add up to it.
-    finished, running, waiting, not_arrived, rejected, held, gave_up
+        Requests in the trace. The next eight add up to it.
+    finished, running, waiting, not_arrived, rejected, held, gave_up, cancelled
         Requests by status when the replay stopped; `running`, `waiting`,
         `not_arrived` and `held` are zero unless `until` cut it short. `held` and
-        `gave_up` are requests that a router held, and those that left it.
+        `gave_up` are requests that a router held, and those that left it;
+        `cancelled` those that their clients cancelled, the last time that they
+        were sent.
     rejected_by_reason
         Rejected requests by reason.
+    cancelled_by_reason
+        Cancelled requests by reason.
+    sent_again
+        How often clients sent requests again.
+    wasted_tokens
+        Tokens that requests had generated when they were cancelled, each time
+        that they were sent; those of the last time are in `output_tokens`, too.
     dropped_rows
         Rows of the trace's file that were left out on reading, by reason.
     simulated_s
@@ -135,7 +144,11 @@ class Totals:
     rejected: int
     held: int
     gave_up: int
+    cancelled: int
     rejected_by_reason: dict[str, int]
+    cancelled_by_reason: dict[str, int]
+    sent_again: int
+    wasted_tokens: int
     dropped_rows: dict[str, int]
     simulated_s: float
     makespan_s: float
@@ -225,7 +238,10 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
     return Totals(
         requests=len(columns),
         **counts,
-        rejected_by_reason=_count_reasons(columns) if counts["rejected"] else {},
+        rejected_by_reason=_count_reasons(columns, "rejected") if counts["rejected"] else {},
+        cancelled_by_reason=_count_reasons(columns, "cancelled") if counts["cancelled"] else {},
+        sent_again=_sum(columns.counts("sent_again")),
+        wasted_tokens=_wasted(columns),
         dropped_rows=dict(provenance.dropped_rows),
         simulated_s=end / TICKS_PER_SECOND,
         makespan_s=window,
@@ -273,7 +289,14 @@ def _sum(counts: NDArray[np.uint32]) -> int:
     return int(counts.sum(dtype=np.uint64))
 
 
-def _count_reasons(columns: RequestColumns) -> dict[str, int]:
-    codes = np.bincount(columns.codes("reason"), minlength=len(REASONS) + 1)[1:]
+def _wasted(columns: RequestColumns) -> int:
+    """Return the tokens of requests that were cancelled, each time that they were sent."""
+    cancelled = columns.codes("status") == STATUSES.index("cancelled")
+    return _sum(columns.counts("wasted_tokens")) + _sum(columns.counts("generated_tokens")[cancelled])
+
+
+def _count_reasons(columns: RequestColumns, status: str) -> dict[str, int]:
+    rows = columns.codes("status") == STATUSES.index(status)
+    codes = np.bincount(columns.codes("reason")[rows], minlength=len(REASONS) + 1)[1:]
     counts = dict(zip(REASONS, codes.tolist(), strict=True))
     return {reason: count for reason, count in counts.items() if count}

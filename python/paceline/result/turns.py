@@ -11,7 +11,7 @@ from paceline.result.columns import RequestColumns
 
 __all__ = ["early_turns", "warn_of_early_turns"]
 
-_LOST = ("rejected", "gave_up")
+_LOST = ("rejected", "gave_up", "cancelled")
 """Statuses of requests that have no answer to wait for."""
 
 
@@ -19,7 +19,7 @@ def early_turns(columns: RequestColumns) -> int | None:
     """Count the turns that arrive before the answer to the turn before them has ended.
 
     The turn before is the row before in the same session. A turn after one that was
-    rejected or gave up waits for no answer; one after a turn that is unfinished does.
+    rejected, cancelled or gave up waits for no answer; one after a turn that is unfinished does.
 
     Returns
     -------

@@ -14,6 +14,7 @@ from paceline.concurrency import Concurrency
 from paceline.deployment import Cluster
 from paceline.errors import ConfigError
 from paceline.limits import Limits
+from paceline.patience import Patience
 from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy
 from paceline.replaying import replay
@@ -69,8 +70,17 @@ class Settings:
         found = dict(content)
         for name, kind in _OBJECTS.items():
             if name in found:
-                found[name] = _toml.build(kind, found[name], f"{name} of settings")
+                found[name] = _toml.build(
+                    kind, _nested(found[name], f"{name} of settings"), f"{name} of settings"
+                )
         return _toml.build(cls, found, "settings")
+
+
+def _nested(content: object, what: str) -> Any:  # noqa: ANN401 - what a TOML file has, to be refused or not
+    """Return the table of a setting with the values of its own tables."""
+    if not isinstance(content, Mapping) or "patience" not in content:
+        return content
+    return {**content, "patience": _toml.build(Patience, content["patience"], f"patience of {what}")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

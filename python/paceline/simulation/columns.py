@@ -18,7 +18,10 @@ from paceline.trace import Trace
 
 __all__ = ["DECLARED", "Encoder", "without_rows"]
 
-DECLARED: Final = ("reasoning_tokens", "priority", "score", "tenant", "model", "adapter", "session", "prefix")
+DECLARED: Final = (
+    *("reasoning_tokens", "priority", "score", "tenant", "model", "adapter", "session", "prefix"),
+    *("cancel_after", "cancel_after_tokens"),
+)
 """The optional columns that a simulation may have; it has them from its start."""
 
 _NONE: Final = 2**32 - 1

@@ -28,8 +28,9 @@ class Event(NamedTuple):
         When, in seconds.
     kind
         ``admitted`` (for the first time), ``first_token``, ``preempted``, ``readmitted``, ``migrated`` (its
-        KV has come from another instance), ``finished``, ``rejected`` (or dropped), or ``gave_up`` (it left a
-        router that held it for too long).
+        KV has come from another instance), ``finished``, ``rejected`` (or dropped), ``gave_up`` (it left a
+        router that held it for too long), or ``cancelled`` (by its client, as ``cancel_after`` or
+        ``cancel_after_tokens`` says).
     request
         The number of the request, as `Simulation.submit` returned it.
     instance

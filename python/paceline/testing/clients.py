@@ -9,12 +9,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from paceline.concurrency import Concurrency
+from paceline.patience import Patience
 from paceline.testing.rows import Floats, Rows
 from paceline.testing.violation import BrokenInvariant
 from paceline.testing.waits import Waits
@@ -28,12 +30,12 @@ Ints = NDArray[np.int64]
 def answers(rows: Rows) -> Broken:
     """INV-16: answers come before what waits for them."""
     waits = Waits.of(rows.frame)
-    ready, sent = _ready_s(rows, waits), _sent_s(rows)
+    ready, sent = _ready_s(rows, waits), _first_sent_s(rows)
     waiting = np.zeros(len(sent), dtype=np.bool_)
     waiting[waits.child] = True
     lost = waiting & ~np.isnan(sent) & np.isnan(ready)
     early = waiting & (sent < ready - rows.slack_s)
-    late = waiting & (sent > ready + rows.slack_s) & (_limit(rows) is None)
+    late = waiting & (sent > ready + rows.slack_s) & (getattr(_limit(rows), "most", None) is None)
     for broken, statement in (
         (lost, "never sent where an answer does not come"),
         (early, "sent after the answers for which it waits"),
@@ -47,7 +49,7 @@ def answers(rows: Rows) -> Broken:
 def limits(rows: Rows) -> Broken:
     """INV-17: a limit of what is in flight is kept, and no request waits beside a free slot."""
     limit = _limit(rows)
-    if limit is None:
+    if limit is None or limit.most is None:
         return
     waits = Waits.of(rows.frame)
     units = waits.sessions(rows.frame) if limit.of == "sessions" else np.arange(rows.frame.height)
@@ -62,13 +64,13 @@ def limits(rows: Rows) -> Broken:
 
 def _idle(rows: Rows, waits: Waits, units: Ints, limit: Concurrency) -> Broken:
     """Yield the requests that waited for a slot while one was free, or whose session had one."""
-    ready, sent = _ready_s(rows, waits), _sent_s(rows)
+    ready, sent = _ready_s(rows, waits), _first_sent_s(rows)
     most = _Slots.of(rows, units, limit, certain=False)
     opened = np.full(len(sent), np.inf)
     np.fmin.at(opened, units, sent)
     own = sent <= opened[units]
     late = np.isin(np.arange(len(sent)), waits.child) & (sent > ready + rows.slack_s)
-    free_from, free_to = most.free(limit.most, rows.slack_s)
+    free_from, free_to = most.free(limit.most or 0, rows.slack_s)
     for row in np.flatnonzero(late).tolist():
         if not own[row]:
             statement = "a request of a session in flight waits for no slot"
@@ -95,7 +97,9 @@ class _Slots:
 
     @classmethod
     def of(cls, rows: Rows, units: Ints, limit: Concurrency, *, certain: bool) -> _Slots:
-        sent, end = _sent_s(rows), rows.seconds("finish")
+        # A request that is sent again keeps its slot.
+        sent, end = _first_sent_s(rows), rows.seconds("finish")
+        end = np.where(rows.status("cancelled"), rows.seconds("cancelled_at"), end)
         unknown = rows.status("rejected", "gave_up")
         end = np.where(unknown, sent if certain else np.inf, np.where(np.isnan(end), np.inf, end))
         # What has not been sent by the end may still be, or never is.
@@ -126,6 +130,12 @@ def _sent_s(rows: Rows) -> Floats:
     return np.where(rows.status("not_arrived"), np.nan, rows.seconds("arrival"))
 
 
+def _first_sent_s(rows: Rows) -> Floats:
+    """Return when each request was sent for the first time; nan where it was not."""
+    sent, first = _sent_s(rows), rows.seconds("first_sent")
+    return np.where(np.isnan(first), sent, first)
+
+
 def _ready_s(rows: Rows, waits: Waits) -> Floats:
     """Return when each request that waits for answers was ready; nan where an answer did not come."""
     answered = np.where(rows.status("finished"), rows.seconds("finish"), np.nan)
@@ -145,7 +155,13 @@ def _limit(rows: Rows) -> Concurrency | None:
     call = ast.parse(text, mode="eval").body
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Concurrency"):
         return None
-    given = {str(part.arg): ast.literal_eval(part.value) for part in call.keywords}
+    given: dict[str, Any] = {}
+    for part in call.keywords:
+        if isinstance(part.value, ast.Call):
+            own = {str(one.arg): ast.literal_eval(one.value) for one in part.value.keywords}
+            given[str(part.arg)] = Patience(**own)
+        else:
+            given[str(part.arg)] = ast.literal_eval(part.value)
     return Concurrency(**given)
 
 

@@ -94,8 +94,13 @@ class Rows:
         return [(f"instance {index}", self.on(index), [index]) for index in every]
 
     def settled(self, index: int) -> bool:
-        """Whether all requests that were routed to an instance finished there."""
-        return bool(np.all(self.status("finished")[self.on(index)]))
+        """Whether all requests that were routed to an instance finished there, and none was sent again."""
+        return bool(np.all(self.status("finished")[self.on(index)])) and not self.sent_again
+
+    @property
+    def sent_again(self) -> bool:
+        """Whether clients sent any request again: the columns are those of the last time."""
+        return bool(self.count("sent_again").any())
 
     @property
     def instances(self) -> tuple[InstanceStats, ...]:

@@ -26,6 +26,8 @@ _NEUTRAL: Final[dict[str, Any]] = {
     "parents": [],
     "delay": None,
     "not_before": None,
+    "cancel_after": None,
+    "cancel_after_tokens": None,
     "prefix": [],
 }
 

@@ -48,10 +48,12 @@ COLUMNS: Final[dict[str, pl.DataType]] = {
     "parents": pl.List(pl.String()),
     "delay": pl.Float64(),
     "not_before": pl.Float64(),
+    "cancel_after": pl.Float64(),
+    "cancel_after_tokens": pl.UInt32(),
     "prefix": pl.List(pl.UInt64()),
 }
 
-_OPTIONAL_TIMES: Final = ("think_time", "delay", "not_before")
+_OPTIONAL_TIMES: Final = ("think_time", "delay", "not_before", "cancel_after")
 """Columns of seconds that may be missing in some rows."""
 
 _TAKEN: Final = frozenset(
@@ -148,6 +150,8 @@ def checked_arrival(arrival: pl.Series, rows: Rows) -> pl.Series:
 
 
 def _typed(column: pl.Series, dtype: pl.DataType, rows: Rows) -> pl.Series:
+    if column.name == "cancel_after_tokens":
+        return _optional_tokens(column, rows)
     if dtype == pl.UInt32():
         return _whole(
             column, pl.UInt32(), TOKENS_LIMIT - 1, "must be a whole number from 0 to 2**30 - 1", rows
@@ -206,6 +210,19 @@ def _whole(column: pl.Series, dtype: pl.DataType, most: int, rule: str, rows: Ro
         bad |= (column != column.floor()).fill_null(value=True)
     _refuse(column, bad.fill_null(value=True), rule, rows)
     return numbers
+
+
+def _optional_tokens(column: pl.Series, rows: Rows) -> pl.Series:
+    """Return numbers of tokens, from 1, that may be missing in some rows."""
+    given = column.fill_null(1) if column.dtype.is_numeric() else pl.Series(column.name, [1] * len(column))
+    if column.null_count() < len(column):
+        rule = "must be a whole number from 1 to 2**30 - 1, or missing"
+        given = _whole(
+            given if column.dtype.is_numeric() else column, pl.UInt32(), TOKENS_LIMIT - 1, rule, rows
+        )
+        _refuse(given, given < 1, rule, rows)
+    given = given.cast(pl.UInt32)
+    return pl.select(pl.when(column.is_not_null()).then(given).alias(column.name)).to_series()
 
 
 def _arrivals(column: pl.Series, rows: Rows) -> pl.Series:

@@ -75,4 +75,4 @@ pub use metrics::{
 pub use series::Series;
 pub use time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
 pub use timeline::{Reading, Rows, Sample, State, Sums, Timeline};
-pub use trace::{OutputIds, Parents, PrefixIds, Trace, Waits};
+pub use trace::{Cancels, OutputIds, Parents, PrefixIds, Trace, Waits};

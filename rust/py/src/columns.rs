@@ -39,7 +39,13 @@ fn waits(columns: &Bound<'_, PyAny>) -> PyResult<paceline_core::Waits> {
         _ => None,
     };
     let (think, not_before) = (given(columns, "think_ticks")?, given(columns, "not_before_ticks")?);
-    Ok(paceline_core::Waits { think, parents, not_before })
+    Ok(paceline_core::Waits { think, parents, not_before, cancels: cancels(columns)? })
+}
+
+/// When clients cancel requests.
+fn cancels(columns: &Bound<'_, PyAny>) -> PyResult<paceline_core::Cancels> {
+    let (after, tokens) = (given(columns, "cancel_after_ticks")?, given(columns, "cancel_after_tokens")?);
+    Ok(paceline_core::Cancels { after, tokens })
 }
 
 /// The blocks that prompts and outputs share.

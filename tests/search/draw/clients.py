@@ -22,7 +22,33 @@ def clients(source: Source, rows: list[Row]) -> Wire | None:
     if waits != "nothing" and source.chance(0.3):
         for row in rows:
             row["not_before"] = source.ticks(0, 300) if source.chance(0.5) else 0
+    if source.chance(0.35):
+        return {**(limit or {"most": None, "gap": 0, "by_session": False}), "patience": patience(source)}
     return limit
+
+
+def patience(source: Source) -> Wire:
+    """Return for how long clients wait, and when they send again."""
+    return {
+        "timeout": source.pick((None, source.ticks(1, 60), source.ticks(10, 300), source.ticks(50, 1500))),
+        "retries": source.pick((0, 1, 1, 2, 3)),
+        "backoff": source.pick((0, source.ticks(1, 20), source.ticks(1, 100))),
+        "growth": source.pick((1, 2, 3)),
+        "longest": source.pick((source.ticks(1, 100), 10**12)),
+        "jitter": source.pick((0, 250_000, 1_000_000)),
+        "seed": source.whole(0, 9),
+    }
+
+
+def cancels(source: Source, rows: list[Row]) -> None:
+    """Have clients cancel rows: some time after they are sent, after some tokens, or both."""
+    kind = source.pick(("after", "tokens", "both"))
+    longest = source.pick((60, 300, 1500))
+    for row in rows:
+        if kind != "tokens":
+            row["cancel_after"] = source.ticks(0, longest) if source.chance(0.5) else None
+        if kind != "after":
+            row["cancel_tokens"] = source.whole(1, 12) if source.chance(0.5) else None
 
 
 def limit_of(source: Source) -> Wire:

@@ -9,7 +9,14 @@ from search.mechanisms.drawn import FLAGS
 from search.oracle.replayed import FINISHED, GAVE_UP, HELD, NOT_ARRIVED, REJECTED, RUNNING, WAITING, Replayed
 
 Wire = dict[str, Any]
-REASONS = {1: "max_model_len", 2: "blocks", 3: "max_num_batched_tokens", 5: "model"}
+REASONS = {
+    1: "max_model_len",
+    2: "blocks",
+    3: "max_num_batched_tokens",
+    5: "model",
+    6: "timeout",
+    7: "client",
+}
 
 
 def exercised(replayed: Replayed) -> set[str]:

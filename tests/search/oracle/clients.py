@@ -13,7 +13,16 @@ from typing import Any
 from search.case import Case
 from search.oracle import progress
 from search.oracle.failure import Failure
-from search.oracle.replayed import COLUMNS, FINISHED, GAVE_UP, NEVER, NOT_ARRIVED, REJECTED, Replayed
+from search.oracle.replayed import (
+    CANCELLED,
+    COLUMNS,
+    FINISHED,
+    GAVE_UP,
+    NEVER,
+    NOT_ARRIVED,
+    REJECTED,
+    Replayed,
+)
 
 Wire = dict[str, Any]
 AT_ARRIVAL = (1, 2)
@@ -47,7 +56,7 @@ def broken(replayed: Replayed) -> Iterator[Failure]:
     if not has(replayed.case):
         return
     ready = readiness(replayed)
-    for row, (at, sent) in enumerate(zip(ready, replayed.sent, strict=True)):
+    for row, (at, sent) in enumerate(zip(ready, replayed.first_sent, strict=True)):
         came = replayed.column("status")[row] != NOT_ARRIVED
         if came and (at is None or sent < at):
             yield Failure("INV-16: sent after the answers", f"row {row}: sent {sent}, ready {at}")
@@ -72,9 +81,9 @@ def readiness(replayed: Replayed) -> list[int | None]:
 def _limit(replayed: Replayed, ready: list[int | None]) -> Iterator[Failure]:
     """Yield moments with too many in flight, and requests that waited while a slot was free."""
     limit = replayed.case.config.get("clients")
-    status, sent = replayed.column("status"), replayed.sent
+    status, sent = replayed.column("status"), replayed.first_sent
     came = [row for row, one in enumerate(status) if one != NOT_ARRIVED]
-    if limit is None:
+    if limit is None or limit["most"] is None:
         for row in came:
             if sent[row] != ready[row]:
                 yield Failure("INV-17: sent as soon as ready", f"row {row}: {sent[row]}, ready {ready[row]}")
@@ -138,7 +147,8 @@ def slots(replayed: Replayed, units: list[int]) -> dict[int, tuple[int, int]] | 
 
     None if the columns do not say: a request that was held, or dropped after a preemption, ended in between.
     """
-    status, sent = replayed.column("status"), replayed.sent
+    status, sent = replayed.column("status"), replayed.first_sent
+    cancelled = replayed.column("cancelled_at")
     finish, reason = replayed.column("finish"), replayed.column("reason")
     found: dict[int, tuple[int, int]] = {}
     never = _never_sent(replayed)
@@ -148,8 +158,12 @@ def slots(replayed: Replayed, units: list[int]) -> dict[int, tuple[int, int]] | 
             continue
         if one == GAVE_UP or (one == REJECTED and reason[row] not in AT_ARRIVAL):
             return None
+        if one == CANCELLED and replayed.case.config["until"] is not None and _patience(replayed.case):
+            return None  # it may be sent again later
         begin = NEVER if one == NOT_ARRIVED else sent[row]
         end = finish[row] if one == FINISHED else begin if one == REJECTED else NEVER
+        if one == CANCELLED:
+            end = cancelled[row]
         first, last = found.get(unit, (NEVER, 0))
         found[unit] = (min(begin, first), max(end, last))
     return {unit: span for unit, span in found.items() if span[0] != NEVER}
@@ -159,7 +173,7 @@ def _never_sent(replayed: Replayed) -> set[int]:
     """Return the requests that wait for an answer which does not come."""
     status, never = replayed.column("status"), set[int]()
     for row, before in enumerate(waits_for(replayed.case.requests)):
-        if any(one in never or status[one] in (REJECTED, GAVE_UP) for one, _ in before):
+        if any(one in never or status[one] in (REJECTED, GAVE_UP, CANCELLED) for one, _ in before):
             never.add(row)
     return never
 
@@ -222,15 +236,22 @@ def can_reopen(replayed: Replayed) -> bool:
     """Whether a case's requests can be replayed at the moments at which they were sent.
 
     Not where the prefix cache reads sessions: a request that overtakes the turn before it would be another.
-    Nor where a request was dropped as a step was formed: the next one is sent at that moment, but after the
-    step has started, which an arrival of the trace never is.
+    Nor where clients lose patience: requests may be sent again. Nor where a request was dropped as a step was
+    formed: the next one is sent at that moment, but after the step has started, which an arrival of the trace
+    never is.
     """
     case = replayed.case
+    if _patience(case):
+        return False
     status, scheduled = replayed.column("status"), replayed.column("scheduled")
     if any(one == REJECTED and at != NEVER for one, at in zip(status, scheduled, strict=True)):
         return False
     cached = any(one["scheduler"]["prefix_cache"] for one in case.config["instances"])
     return not cached or case.prefix_block_tokens > 0 or not any("session" in row for row in case.requests)
+
+
+def _patience(case: Case) -> Any:
+    return (case.config.get("clients") or {}).get("patience")
 
 
 def _renamed(log: list[Wire], rows: list[int]) -> list[Wire]:

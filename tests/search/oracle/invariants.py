@@ -12,9 +12,18 @@ from typing import Any
 
 from search.oracle import clients
 from search.oracle.failure import Failure
-from search.oracle.replayed import FINISHED, GAVE_UP, NEVER, NOT_ARRIVED, NOWHERE, REJECTED, Replayed
+from search.oracle.replayed import (
+    CANCELLED,
+    FINISHED,
+    GAVE_UP,
+    NEVER,
+    NOT_ARRIVED,
+    NOWHERE,
+    REJECTED,
+    Replayed,
+)
 
-ENDED = (FINISHED, REJECTED, GAVE_UP)
+ENDED = (FINISHED, REJECTED, GAVE_UP, CANCELLED)
 
 
 class Table:
@@ -39,6 +48,9 @@ class Table:
         self.migrations = replayed.column("migrations") or [0] * self.count
         self.transfer = replayed.column("transfer") or [0] * self.count
         self.held = replayed.column("held") or [0] * self.count
+        self.cancelled = self._times("cancelled_at") or [None] * self.count
+        self.retries = replayed.column("sent_again") or [0] * self.count
+        self.wasted = replayed.column("wasted_tokens") or [0] * self.count
         self.stats = replayed.stats
         self.usage: list[dict[str, Any]] = self.stats["instances"]
         self.end: int = self.stats["end_ticks"]
@@ -70,7 +82,8 @@ class Table:
         ]
 
     def settled(self, rows: list[int]) -> bool:
-        return all(self.status[row] == FINISHED for row in rows)
+        """Whether the columns of some rows are all that their instances did: they finished, sent once."""
+        return all(self.status[row] == FINISHED for row in rows) and not any(self.retries)
 
 
 def moments(table: Table) -> Iterator[Failure]:
@@ -96,7 +109,9 @@ def tokens(table: Table) -> Iterator[Failure]:
     """INV-2: tokens are conserved."""
     for row in range(table.count):
         made, wanted = table.generated[row], table.output[row]
-        if made > wanted or (made == wanted) != (table.status[row] == FINISHED):
+        # The last token may come in the step in which it is cancelled.
+        all_made = made == wanted and table.status[row] != CANCELLED
+        if made > wanted or all_made != (table.status[row] == FINISHED):
             yield table.broken(
                 2,
                 "all tokens exactly when finished",
@@ -109,10 +124,10 @@ def tokens(table: Table) -> Iterator[Failure]:
             yield table.broken(2, "a first token exactly when one was made", row, generated=made)
     firsts = sum(first is not None for first in table.first)
     gaps = table.replayed.outcome.itl.count
-    if sum(table.generated) != gaps + firsts:
-        yield table.broken(
-            2, "tokens = gaps + first tokens", None, tokens=sum(table.generated), gaps=gaps, firsts=firsts
-        )
+    # Each time that a request was sent again, it may have had a first token before.
+    made = sum(table.generated) + sum(table.wasted)
+    if not gaps + firsts <= made <= gaps + firsts + min(sum(table.retries), sum(table.wasted)):
+        yield table.broken(2, "tokens = gaps + first tokens", None, tokens=made, gaps=gaps, firsts=firsts)
 
 
 def accounting(table: Table) -> Iterator[Failure]:
@@ -121,8 +136,11 @@ def accounting(table: Table) -> Iterator[Failure]:
         status = table.status[row]
         if (status == FINISHED) != (table.finish[row] is not None):
             yield table.broken(3, "finished exactly with a finish", row, status=status)
-        if (status == REJECTED) != (table.reason[row] != 0):
-            yield table.broken(3, "rejected exactly with a reason", row, status=status)
+        if (status in (REJECTED, CANCELLED)) != (table.reason[row] != 0):
+            yield table.broken(3, "rejected or cancelled exactly with a reason", row, status=status)
+        at = table.cancelled[row]
+        if (status == CANCELLED) != (at is not None) or (at is not None and at < table.arrival[row]):
+            yield table.broken(3, "cancelled from when it was sent", row, status=status, cancelled=at)
         placed = table.instance[row] != NOWHERE
         if (status < NOT_ARRIVED and not placed) or (status == NOT_ARRIVED and placed):
             yield table.broken(3, "served where it was routed to", row, status=status)
@@ -134,9 +152,14 @@ def accounting(table: Table) -> Iterator[Failure]:
         counted = sum(one["finished"] for one in served)
         if finished != counted:
             yield table.broken(3, "finished by rows = by instances", None, rows=finished, usage=counted)
+        gone = sum(table.status[row] == CANCELLED and table.instance[row] != NOWHERE for row in rows)
+        counted = sum(one.get("cancelled", 0) for one in served)
+        if counted < gone and table.config["until"] is None:
+            yield table.broken(3, "cancelled by rows <= by instances", None, rows=gone, usage=counted)
         preempted = sum(table.preemptions[row] for row in rows)
         counted = sum(one["preemptions"] for one in served)
-        if preempted != counted:
+        # The columns are those of the last time that a request was sent.
+        if preempted > counted or (preempted < counted and not any(table.retries)):
             yield table.broken(3, "preemptions by rows = by instances", None, rows=preempted, usage=counted)
 
 
@@ -205,9 +228,10 @@ def sketch(table: Table) -> Iterator[Failure]:
     if not least * itl.count <= itl.sum_ticks <= most * itl.count:
         yield table.broken(11, "count * min <= sum <= count * max", None, sum=itl.sum_ticks)
     longest = max((gap for gap in table.gap if gap is not None), default=0)
-    if most != longest:
+    if most < longest or (most > longest and not any(table.retries)):
         yield table.broken(11, "the longest gap of all is a request's", None, all=most, requests=longest)
-    if all(status in (FINISHED, REJECTED, NOT_ARRIVED) for status in table.status):
+    sent_once = not any(table.retries)
+    if sent_once and all(status in (FINISHED, REJECTED, NOT_ARRIVED) for status in table.status):
         decoding = sum((table.finish[row] or 0) - (table.first[row] or 0) for row in range(table.count))
         rejected = any(table.status[row] == REJECTED and table.generated[row] for row in range(table.count))
         if decoding != itl.sum_ticks and not rejected:

@@ -36,7 +36,7 @@ def _qualities(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Fai
 def _wanted(pace: dict[str, int], request: policy_sim.Request) -> dict[str, float]:
     """Return the qualities of a request; NaN before it has finished, and none if it has no answer."""
     times, asked = request.answer_times, pace["ttft"] is not None
-    if not request.done:
+    if not request.finished:
         return {"qoe_answering": math.nan, "qoe": math.nan}
     if not times:
         return {}
@@ -49,7 +49,9 @@ def _wanted(pace: dict[str, int], request: policy_sim.Request) -> dict[str, floa
 
 def _gaps(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure]:
     gaps = [
-        after - before for request in expected.requests for before, after in pairwise(request.token_times)
+        after - before
+        for request in [*expected.requests, *(one for each in expected.before for one in each)]
+        for before, after in pairwise(request.token_times)
     ]
     itl = replayed.outcome.itl
     ours = (itl.count, itl.sum_ticks, itl.min_ticks, itl.max_ticks)

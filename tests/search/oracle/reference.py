@@ -70,6 +70,8 @@ def replay(case: Case) -> policy_sim.Outcome | None:
             delay=row.get("delay", 0),
             not_before=row.get("not_before", 0),
             numbers=tuple(row.get("numbers", ())),
+            cancel_after=row.get("cancel_after"),
+            cancel_tokens=row.get("cancel_tokens"),
         )
         for row in case.requests
     ]

@@ -14,7 +14,7 @@ from search.case import Case
 
 NEVER = 2**64 - 1
 NOWHERE = 2**32 - 1
-FINISHED, RUNNING, WAITING, NOT_ARRIVED, REJECTED, HELD, GAVE_UP = range(7)
+FINISHED, RUNNING, WAITING, NOT_ARRIVED, REJECTED, HELD, GAVE_UP, CANCELLED = range(8)
 # Every column that the engine gives.
 COLUMNS = tuple(one[0] for one in _core.COLUMNS)
 
@@ -50,6 +50,11 @@ class Replayed:
     def sent(self) -> list[int]:
         """When each request was sent: `NEVER` where it has not been."""
         return self.column("arrival") or [row["arrival"] for row in self.case.requests]
+
+    @cached_property
+    def first_sent(self) -> list[int]:
+        """When each request was sent for the first time."""
+        return self.column("first_sent") or self.sent
 
     @cached_property
     def bytes_of_columns(self) -> dict[str, bytes]:

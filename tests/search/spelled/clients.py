@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from paceline import Concurrency, Trace, _native, policies
+from paceline import Concurrency, Patience, Trace, _native, policies
 from paceline._clock import TICKS_PER_SECOND
 from search.case import Case
 from search.oracle import leaping
@@ -17,7 +17,7 @@ from search.oracle.replayed import Replayed
 Wire = dict[str, Any]
 WAITS = (
     *("arrival_ticks", "session", "think_ticks", "parent_ends", "parent_rows", "delay_ticks"),
-    "not_before_ticks",
+    *("not_before_ticks", "cancel_after_ticks", "cancel_after_tokens"),
 )
 """Columns of what clients do."""
 
@@ -38,12 +38,30 @@ def limit(case: Case) -> Wire | None:
     wire = case.config.get("clients")
     if wire is None:
         return None
+    patience = wire.get("patience")
+    if patience is not None and patience["timeout"] is None and not patience["retries"]:
+        return wire  # Python does not say what changes nothing
+    if wire["most"] is None:
+        return Concurrency(patience=_patience(patience)).to_wire()
     built = Concurrency(
         wire["most"],
+        patience=None if patience is None else _patience(patience),
         gap_s=wire["gap"] / TICKS_PER_SECOND,
         of="sessions" if wire["by_session"] else "requests",
     )
     return built.to_wire()
+
+
+def _patience(wire: Wire) -> Patience:
+    return Patience(
+        timeout_s=_seconds(wire["timeout"]),
+        retries=wire["retries"],
+        backoff_s=wire["backoff"] / TICKS_PER_SECOND,
+        growth=wire["growth"],
+        longest_s=wire["longest"] / TICKS_PER_SECOND,
+        jitter=wire["jitter"] / 10**6,
+        seed=wire["seed"],
+    )
 
 
 def columns(case: Case, seed: int) -> dict[str, Any]:
@@ -73,9 +91,15 @@ def _named(rows: list[Wire]) -> dict[str, list[Any]]:
     if "parents" in rows[0]:
         columns["parents"] = [[f"r{parent}" for parent in row["parents"]] for row in rows]
         columns["delay"] = [_seconds(row["delay"]) if row["parents"] else None for row in rows]
-    for name, column in (("think_time", "think"), ("not_before", "not_before")):
+    for name, column in (
+        ("think_time", "think"),
+        ("not_before", "not_before"),
+        ("cancel_after", "cancel_after"),
+    ):
         if column in rows[0]:
             columns[name] = [_seconds(row[column]) for row in rows]
+    if "cancel_tokens" in rows[0]:
+        columns["cancel_after_tokens"] = [row["cancel_tokens"] for row in rows]
     return columns
 
 

@@ -80,10 +80,10 @@ def test_lines_times_columns_of_csv_are_bounded_before_they_are_parsed(written: 
 
 def test_lines_times_fields_of_json_are_bounded_and_a_list_item_counts_a_quarter(written: Written) -> None:
     path = written(20 * JSON)
-    # A line has seventeen fields and four commas.
-    assert len(read_trace(path, limits=Limits(values=360))) == 20
-    with pytest.raises(TraceError, match=r"lines times fields must be at most 359 \(limit values\), was 360"):
-        read_trace(path, limits=Limits(values=359))
+    # A line has nineteen fields and four commas.
+    assert len(read_trace(path, limits=Limits(values=400))) == 20
+    with pytest.raises(TraceError, match=r"lines times fields must be at most 399 \(limit values\), was 400"):
+        read_trace(path, limits=Limits(values=399))
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,8 @@ def _over_time(run: Run, intervals: int) -> pl.DataFrame:
     arrival, held = of.column("arrival"), of.column("held")
     entered = arrival.filter(status != "not_arrived")
     refused = status.is_in(["rejected", "gave_up"])
-    gone = (arrival + held).filter(refused)
+    cancelled = of.column("cancelled_at").drop_nulls()
+    gone = pl.concat([(arrival + held).filter(refused), cancelled])
     finish, scheduled = of.column("finish").drop_nulls(), of.column("scheduled").filter(~refused).drop_nulls()
     tokens = of.column("output_tokens").filter(of.column("finish").is_not_null())
     width = edges[1] - edges[0]
@@ -57,7 +58,8 @@ def _over_time(run: Run, intervals: int) -> pl.DataFrame:
 
     arrived, left, done = count(entered), count(gone), count(finish)
     in_flight = np.cumsum(arrived - left - done)
-    waiting = np.cumsum(arrived - left - count(scheduled))
+    queued = of.column("cancelled_at").filter(of.column("scheduled").is_null()).drop_nulls()
+    waiting = np.cumsum(arrived - (left - count(cancelled)) - count(queued) - count(scheduled))
     flights = _extremes(entered, pl.concat([gone, finish]), edges)
     waits = _extremes(entered, pl.concat([gone, scheduled]), edges)
     return pl.DataFrame(

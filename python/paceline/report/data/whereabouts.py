@@ -57,5 +57,8 @@ def _gone(run: Run) -> pl.Series:
     of = run.result
     refused = of.column("status").is_in(["rejected", "gave_up"])
     return pl.concat(
-        [(of.column("arrival") + of.column("held")).filter(refused), of.column("finish").drop_nulls()]
+        [
+            (of.column("arrival") + of.column("held")).filter(refused),
+            *(of.column(name).drop_nulls() for name in ("finish", "cancelled_at")),
+        ]
     )

@@ -104,7 +104,7 @@ def _figures(runs: tuple[Run, ...], slo: SLO | None) -> list[tuple[str, Callable
         ("Requests", total("requests")),
         ("Finished", total("finished")),
     ]
-    for name in ("rejected", "gave_up", "running", "waiting", "held", "not_arrived"):
+    for name in ("rejected", "gave_up", "cancelled", "running", "waiting", "held", "not_arrived"):
         if any(getattr(run.result.totals(), name) for run in runs):
             figures.append((name.replace("_", " ").capitalize(), total(name)))
     figures += [

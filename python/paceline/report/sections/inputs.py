@@ -86,6 +86,16 @@ def warnings_of(runs: tuple[Run, ...]) -> list[str]:
             gone = totals.rejected + totals.gave_up
             were = "request was" if gone == 1 else "requests were"
             found.append(f"{prefix}{gone:,} {were} rejected or gave up; latencies are of the others.")
+        if totals.cancelled:
+            were = "request was" if totals.cancelled == 1 else "requests were"
+            found.append(
+                f"{prefix}{totals.cancelled:,} {were} cancelled by clients; a TTFT counts if there is one."
+            )
+        if totals.sent_again:
+            found.append(
+                f"{prefix}clients sent requests again {totals.sent_again:,} times; "
+                "latencies are of the last time."
+            )
         if totals.uses_oracle:
             found.append(f"{prefix}the policy read what no real scheduler knows, such as output lengths.")
         found += [

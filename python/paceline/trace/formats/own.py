@@ -53,6 +53,8 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True):
     parents: list[str] | msgspec.UnsetType | None = msgspec.UNSET
     delay: _Counted = msgspec.UNSET
     not_before: _Counted = msgspec.UNSET
+    cancel_after: _Counted = msgspec.UNSET
+    cancel_after_tokens: _Counted = msgspec.UNSET
     prefix: list[int] | msgspec.UnsetType | None = msgspec.UNSET
     prefix_block_tokens: _Counted = msgspec.UNSET
 

@@ -16,20 +16,6 @@ pub struct Entrance {
     pub prediction: Option<Prediction>,
 }
 
-/// Clients that wait for answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Clients {
-    /// The most requests, or sessions, in flight.
-    pub most: u64,
-    /// Ticks from the end of one to the start of the next in its place.
-    #[serde(default)]
-    pub gap: Ticks,
-    /// Whether sessions are counted, from their first request to the end of their last.
-    #[serde(default)]
-    pub by_session: bool,
-}
-
 /// A predictor of output lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]

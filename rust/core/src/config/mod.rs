@@ -5,6 +5,7 @@
 //! may be left out.
 
 mod accumulator;
+mod clients;
 mod cluster;
 mod composition;
 mod entrance;
@@ -23,9 +24,10 @@ use serde::Deserialize;
 
 pub use accumulator::{Accumulator, Charged, Grouping, Lift};
 pub(crate) use accumulator::{MOST_ACCUMULATORS, UNITS};
+pub use clients::{Clients, Patience};
 pub use cluster::{InstanceConfig, Lockstep, Pace, Sync};
 pub(crate) use composition::MOST_KEYS;
-pub use entrance::{Clients, Entrance, Prediction};
+pub use entrance::{Entrance, Prediction};
 pub use handover::{Handover, Overlap};
 pub(crate) use limits::MOST_BLOCK_TOKENS;
 #[cfg(test)]
@@ -64,7 +66,7 @@ pub struct Config {
     /// The way of requests to the routers; by default they arrive as they are sent.
     #[serde(default)]
     pub entrance: Entrance,
-    /// Clients that limit the requests in flight; `None`: each request is sent when it arrives.
+    /// Clients that limit the requests in flight, or send them again; `None`: each request is sent when it arrives.
     #[serde(default)]
     pub clients: Option<Clients>,
     /// The routers; by default one, which sees the instances as they are.
@@ -121,9 +123,7 @@ impl Config {
 
     /// Checks how requests arrive.
     fn check_arrivals(&self) -> Result<(), Error> {
-        if self.clients.is_some_and(|clients| clients.most == 0) {
-            return Err(Error::config("clients.most", "must be 1 or more, was 0"));
-        }
+        self.clients.as_ref().map_or(Ok(()), Clients::check)?;
         if self.entrance.prediction.is_some_and(|prediction| prediction.batch == 0) {
             return Err(Error::config("entrance.prediction.batch", "must be 1 or more prompts, was 0"));
         }

@@ -28,10 +28,10 @@ impl ArrivalRules {
         Self { on_arrival, decode, targets }
     }
 
-    /// Adds `n` requests that have not arrived.
-    pub(super) fn grow(&mut self, n: usize) {
+    /// Adds requests that have not arrived until there are `n`.
+    pub(super) fn grow_to(&mut self, n: usize) {
         if self.decode.is_some() {
-            self.targets.resize(self.targets.len() + n, NONE);
+            self.targets.resize(n, NONE);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::arrival_rules::ArrivalRules;
-use super::arrivals::{Arrivals, Entrance, Sending, Source};
+use super::arrivals::{Arrivals, Cancels, Entrance, Sending, Source};
 use super::clients::Clients;
 use super::cluster::Cluster;
 use super::event_loop::{CanHappen, Extent, Simulation};
@@ -82,24 +82,28 @@ impl Simulation {
         if config.record_decisions {
             migrations.record(config.record_between.unwrap_or(Window::ALL));
         }
+        let patience = config.clients.and_then(|clients| clients.patience);
+        let cancels = Cancels::new(patience.and_then(|patience| patience.timeout), &trace);
         let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace, reacts || grows));
-        recorder.ends = reacts.then(Vec::new);
+        recorder.ends = (reacts || cancels.is_some()).then(Vec::new);
         recorder.events = grows.then(Vec::new);
         recorder.room = config.record_most.map_or_else(RecordRoom::default, RecordRoom::new);
         recorder.notices = routing.books.exist().then(Vec::new);
-        let can_happen = can_happen(config, &known, reacts, grows);
+        let can_happen =
+            CanHappen { cancels: cancels.is_some(), ..can_happen(config, &known, reacts, grows) };
+        let can_happen = CanHappen { nothing: can_happen.nothing && !can_happen.cancels, ..can_happen };
         let requests = trace.len();
-        let entrance = Entrance::new(&config.entrance, sending, &mut trace);
+        let mut entrance = Entrance::new(&config.entrance, sending, &mut trace);
+        entrance.repeat_by(patience, &trace);
+        let rules = ArrivalRules::new(routing.on_arrival, routing.decode_on_arrival, requests);
+        let mut arrivals = Arrivals::new(rules, entrance, held);
+        arrivals.cancel_by(cancels);
         Ok(Self {
             can_happen,
             cluster: Cluster::new(instances, roles(config), trace, recorder, known),
             router,
             monitors: Monitors::new(&routing.every),
-            arrivals: Arrivals::new(
-                ArrivalRules::new(routing.on_arrival, routing.decode_on_arrival, requests),
-                entrance,
-                held,
-            ),
+            arrivals,
             phase_routing: PhaseRouting::new(routing.on_prefilled, routing.on_answering),
             migrations,
             locked: LockedSteps::new(config.lockstep.clone()),
@@ -121,6 +125,7 @@ fn can_happen(config: &Config, known: &Known, reactions: bool, outside: bool) ->
     let flips = outside && !config.leaving.is_empty();
     CanHappen {
         nothing: routing.only_sends() && !together && !reactions && !flips,
+        cancels: false,
         passing: routing.on_arrival.reads_passing_time(),
         reactions,
         migrations: routing.may_migrate(),
@@ -147,6 +152,7 @@ pub(super) fn instances(config: &Config, trace: &Trace, grows: bool) -> Result<V
 /// The columns that a result has beside those of every replay.
 fn optional_columns(config: &Config, trace: &Trace, reacts: bool) -> OptionalColumns {
     let routing = &config.routing;
+    let patience = config.clients.and_then(|clients| clients.patience);
     OptionalColumns {
         reasons: trace.reasoning_tokens.is_some(),
         moves: routing.may_migrate(),
@@ -155,6 +161,9 @@ fn optional_columns(config: &Config, trace: &Trace, reacts: bool) -> OptionalCol
         holds: routing.holds(),
         predicts: config.entrance.prediction.is_some(),
         reacts,
+        cancels: !trace.waits.cancels.is_empty()
+            || patience.is_some_and(|patience| patience.timeout.is_some()),
+        retries: patience.is_some_and(|patience| patience.retries > 0),
     }
 }
 

@@ -23,7 +23,7 @@ mod scheduler;
 mod settings;
 mod view;
 
-pub(crate) use effects::{Effects, MigratingRequest};
+pub(crate) use effects::{Cancelled, Effects, MigratingRequest};
 pub(crate) use handover::{Acceptance, Origin, Pull};
 pub(crate) use observers::PhaseChange;
 pub use observers::{Part, StepColumns, StepRecord};

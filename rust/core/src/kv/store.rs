@@ -222,6 +222,15 @@ impl KvStore {
         false
     }
 
+    /// Drops KV of `tokens` tokens that is in the swap space, or that was migrated in and is in no memory here.
+    pub(crate) fn drop_off_gpu(&mut self, tier: Tier, tokens: u32, table: &mut BlockTable) {
+        self.leave(tier, tokens, table);
+        if tier == Tier::Host {
+            self.cpu.give_back(table.count());
+        }
+        table.set_count(0);
+    }
+
     /// Forgets the copies made while a step was formed, and returns what they add to
     /// it; it takes `step` ticks without them.
     #[inline]

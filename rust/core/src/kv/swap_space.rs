@@ -56,6 +56,11 @@ impl SwapSpace {
         taken
     }
 
+    /// Frees blocks without a copy.
+    pub(crate) fn give_back(&mut self, blocks: u64) {
+        self.pool.give_back(blocks);
+    }
+
     /// Copies blocks from the GPU. Returns whether there was room; if not, nothing is copied.
     pub(crate) fn copy_out(&mut self, blocks: u64) -> bool {
         let taken = self.reserve(blocks);

@@ -23,13 +23,15 @@ pub enum Status {
     Held = 5,
     /// It left the router, which held it for too long.
     GaveUp = 6,
+    /// Its client cancelled it.
+    Cancelled = 7,
 }
 
-/// Why a request was rejected.
+/// Why a request was rejected or cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Reason {
-    /// It was not rejected.
+    /// It was neither.
     None = 0,
     /// Prompt and output together exceed the context of the model.
     ExceedsContext = 1,
@@ -41,6 +43,10 @@ pub enum Reason {
     Policy = 4,
     /// No instance serves the model that it names.
     NoModel = 5,
+    /// Its client's time-out passed.
+    TimedOut = 6,
+    /// Its client cancelled it as the trace says.
+    Cancelled = 7,
 }
 
 /// Means "no instance" in a column of the kind [`Place`].
@@ -64,6 +70,10 @@ pub struct OptionalColumns {
     pub predicts: bool,
     /// A source sends requests, which may react to others.
     pub reacts: bool,
+    /// Clients may cancel requests.
+    pub cancels: bool,
+    /// Clients may send requests again.
+    pub retries: bool,
 }
 
 /// The values of a column that is moved out of the result.
@@ -146,15 +156,16 @@ pub(crate) fn add_part(column: &mut Vec<Ticks>, rows: usize, row: usize, ticks: 
     }
 }
 
-/// Puts the value in each place at the row that `origins` has there.
-fn restore<T: Copy>(values: &mut [T], origins: &[u32]) {
+/// Puts the value in each place at the row that `origins` has there, of `rows`: the last one, if a row has several.
+fn restore<T: Copy>(values: &mut Vec<T>, origins: &[u32], rows: usize) {
     if values.is_empty() {
         return;
     }
-    let placed = values.to_vec();
+    let placed = values.clone();
     for (&origin, value) in std::iter::zip(origins, placed) {
         values[origin as usize] = value;
     }
+    values.truncate(rows);
 }
 
 /// Adds entries to a column; an empty one, which the replay does not have, stays empty.
@@ -208,9 +219,11 @@ macro_rules! columns {
                 $(grow(&mut self.$name, n, $kind::NONE);)*
             }
 
-            /// Puts the entry in each place at the row that `origins` has there.
+            /// Puts the entry in each place at the row that `origins` has there: the last one, if a row has several.
             pub(crate) fn restore(&mut self, origins: &[u32]) {
-                $(restore(&mut self.$name, origins);)*
+                self.sum_repeats(origins);
+                let rows = origins.iter().max().map_or(0, |&row| row as usize + 1);
+                $(restore(&mut self.$name, origins, rows);)*
             }
 
             /// All columns by name.
@@ -271,6 +284,14 @@ columns! {
     cached_tokens: Count, always;
     /// How often it was preempted.
     preemptions: Count, always;
+    /// When its client cancelled it; tokens of the step under way are counted.
+    cancelled_at: Moment, cancels;
+    /// How often its client sent it again. The other columns are those of the last time, but for the next two.
+    sent_again: Count, retries;
+    /// Tokens that it had generated when it was sent again, over all times before the last.
+    wasted_tokens: Count, retries;
+    /// When it was sent for the first time.
+    first_sent: Moment, retries;
     /// How often it migrated.
     migrations: Count, moves;
     /// The instance to which it was routed on arrival.
@@ -279,13 +300,45 @@ columns! {
     last_instance: Place, moves;
     /// Its state at the end of the replay.
     status: StatusCode, always;
-    /// Why it was rejected.
+    /// Why it was rejected or cancelled.
     reason: ReasonCode, always;
+}
+
+impl Columns {
+    /// Writes of each request that was sent again how often it was, the tokens that were wasted by that, and when it was
+    /// sent first, to each of its entries.
+    fn sum_repeats(&mut self, origins: &[u32]) {
+        if self.sent_again.is_empty() {
+            return;
+        }
+        let mut before: Vec<Option<usize>> = vec![None; origins.len()];
+        for (number, &origin) in origins.iter().enumerate() {
+            let before = before[origin as usize].replace(number);
+            self.first_sent[number] = before.map_or(self.arrival[number], |before| self.first_sent[before]);
+            if let Some(before) = before {
+                self.sent_again[number] = self.sent_again[before] + 1;
+                let wasted = self.wasted_tokens[before].saturating_add(self.generated_tokens[before]);
+                self.wasted_tokens[number] = wasted;
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_that_was_sent_again_has_the_entries_of_the_last_time() {
+        let optional = OptionalColumns { reacts: true, retries: true, ..OptionalColumns::default() };
+        let mut columns = Columns::new(5, optional);
+        columns.arrival = vec![3, 5, 8, 9, NEVER];
+        columns.generated_tokens = vec![4, 7, 0, 2, 0];
+        columns.restore(&[1, 0, 1, 1, 2]);
+        assert_eq!(columns.arrival, [5, 9, NEVER]);
+        assert_eq!((columns.sent_again, columns.wasted_tokens), (vec![0, 2, 0], vec![0, 4, 0]));
+        assert_eq!((columns.first_sent, columns.generated_tokens), (vec![5, 3, NEVER], vec![7, 2, 0]));
+    }
 
     #[test]
     fn each_column_is_declared_stored_and_handed_over_under_one_name() {
@@ -297,6 +350,8 @@ mod tests {
             holds: true,
             predicts: true,
             reacts: true,
+            cancels: true,
+            retries: true,
         };
         let buffers = Columns::new(3, all).into_buffers();
         let names: Vec<_> = buffers.iter().map(|buffer| buffer.0).collect();

@@ -24,12 +24,23 @@ pub enum EventKind {
     Rejected = 6,
     /// It left its router, which held it for too long.
     GaveUp = 7,
+    /// Its client cancelled it.
+    Cancelled = 8,
 }
 
 impl EventKind {
     /// The names of the kinds, in order of their codes.
-    pub const NAMES: [&'static str; 8] =
-        ["admitted", "first_token", "preempted", "readmitted", "migrated", "finished", "rejected", "gave_up"];
+    pub const NAMES: [&'static str; 9] = [
+        "admitted",
+        "first_token",
+        "preempted",
+        "readmitted",
+        "migrated",
+        "finished",
+        "rejected",
+        "gave_up",
+        "cancelled",
+    ];
 }
 
 /// Something that happened to a request.

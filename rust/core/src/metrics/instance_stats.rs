@@ -63,9 +63,18 @@ pub struct InstanceStats {
     /// Requests that were dropped, as they could never be admitted again.
     #[serde(skip)]
     pub dropped: u64,
+    /// Requests that left as their clients had cancelled them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cancelled: u64,
     #[serde(skip)]
     /// Up to when `waiting_ticks` is counted.
     waiting_since: Ticks,
+}
+
+/// Whether a counter is 0.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Steps whose cost was extrapolated, by the axis that ended.

@@ -34,13 +34,15 @@ pub(crate) enum Notice {
     FirstToken(u32),
     /// It finished, or was dropped.
     Closed(u32),
+    /// It left, as its client had cancelled it.
+    Cancelled(u32),
 }
 
 impl Notice {
     /// The row of the request.
     pub(crate) fn row(self) -> u32 {
         match self {
-            Self::FirstToken(row) | Self::Closed(row) => row,
+            Self::FirstToken(row) | Self::Closed(row) | Self::Cancelled(row) => row,
         }
     }
 }
@@ -136,6 +138,20 @@ impl Recorder {
         self.columns.reason[row] = reason as u8;
     }
 
+    /// Writes that a client cancelled a request, which is told of now. It may be on an instance for a while.
+    pub(crate) fn cancel(&mut self, row: usize, reason: Reason, now: Ticks) {
+        self.note(EventKind::Cancelled, row, now);
+        self.end(row as u32, Status::Cancelled);
+        self.columns.cancelled_at[row] = now;
+        self.columns.reason[row] = reason as u8;
+    }
+
+    /// Whether a client has cancelled a request.
+    #[inline]
+    pub(crate) fn is_cancelled(&self, row: usize) -> bool {
+        self.columns.cancelled_at.get(row).is_some_and(|&at| at != NEVER)
+    }
+
     /// Writes that the router held a request for `ticks`, and then sent it to an instance or gave it up.
     pub(crate) fn held(&mut self, row: usize, ticks: Ticks) {
         self.columns.held[row] = ticks;
@@ -153,9 +169,14 @@ impl Recorder {
     /// Writes the final columns of a request.
     pub(crate) fn close(&mut self, request: u32, status: Status, totals: RequestTotals) {
         let row = request as usize;
-        self.end(request, status);
+        // Of a request that was cancelled, the source was told then.
+        let cancelled = self.is_cancelled(row);
+        if !cancelled {
+            self.end(request, status);
+        }
+        let status = if cancelled { Status::Cancelled } else { status };
         if let Some(notices) = &mut self.notices {
-            notices.push(Notice::Closed(request));
+            notices.push(if cancelled { Notice::Cancelled(request) } else { Notice::Closed(request) });
         }
         let columns = &mut self.columns;
         self.changes += 1;

@@ -27,6 +27,8 @@ impl Trace {
             ("session", self.session.is_some(), more.session.is_some()),
             ("prefix", self.prefix.is_some(), more.prefix.is_some()),
             ("output ids", self.outputs().is_some(), more.outputs().is_some()),
+            ("cancel_after", self.waits.cancels.after.is_some(), more.waits.cancels.after.is_some()),
+            ("cancel_after_tokens", self.waits.cancels.tokens.is_some(), more.waits.cancels.tokens.is_some()),
         ];
         for (name, ours, theirs) in pairs {
             if ours != theirs {
@@ -72,6 +74,8 @@ impl Trace {
         join(&mut self.model, more.model);
         join(&mut self.adapter, more.adapter);
         join(&mut self.session, more.session);
+        join(&mut self.waits.cancels.after, more.waits.cancels.after);
+        join(&mut self.waits.cancels.tokens, more.waits.cancels.tokens);
         if let (Some(ours), Some(theirs)) = (&mut self.prefix, more.prefix) {
             ours.append(theirs);
         }

@@ -1,11 +1,13 @@
 //! The trace: the requests to replay, as columns.
 
 mod append;
+mod cancels;
 mod waits;
 
 use crate::error::Error;
 use crate::time::{HORIZON, Ticks};
 
+pub use cancels::Cancels;
 pub use waits::{Parents, Waits};
 
 /// Prompts and outputs must be shorter than this.
@@ -264,7 +266,8 @@ impl Trace {
             ("output_ends", self.outputs().map(|outputs| outputs.ends.len())),
         ];
         let numbers = self.numbers.iter().map(|column| ("numbers", Some(column.len())));
-        for (name, length) in columns.into_iter().chain(numbers).chain(self.waits.lengths()) {
+        let others = self.waits.lengths().into_iter().chain(self.waits.cancels.lengths());
+        for (name, length) in columns.into_iter().chain(numbers).chain(others) {
             if let Some(length) = length.filter(|&length| length != n) {
                 let rule = format!("{name} must have a value for each of {n} arrivals, had {length}");
                 return Err(Error::trace(n.min(length), rule));

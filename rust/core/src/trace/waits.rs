@@ -1,10 +1,10 @@
 //! Requests that wait for the answers to others: turns of sessions, and children of requests before them.
 
-use super::check_ends;
+use super::{Cancels, check_ends};
 use crate::error::Error;
 use crate::time::{HORIZON, NEVER, Ticks};
 
-/// The answers that requests wait for, by row of the trace. A request that waits for nothing arrives when its row says.
+/// The answers that requests wait for, and for how long their clients do, by row of the trace. A request that waits for nothing arrives when its row says.
 #[derive(Debug, Clone, Default)]
 pub struct Waits {
     /// Ticks from the answer to the turn before in its session to the request; [`NEVER`](crate::NEVER): it does not wait for
@@ -14,6 +14,8 @@ pub struct Waits {
     pub parents: Option<Parents>,
     /// The earliest moment of a request that waits for an answer.
     pub not_before: Option<Vec<Ticks>>,
+    /// When clients no longer wait for the answers themselves.
+    pub cancels: Cancels,
 }
 
 /// The requests for whose answers others wait, one list after another.
@@ -52,6 +54,7 @@ impl Waits {
 
     /// Checks the rules that the engine relies on.
     pub(super) fn validate(&self) -> Result<(), Error> {
+        self.cancels.validate()?;
         let delay = self.parents.as_ref().map(|parents| &parents.delay);
         let columns =
             [("think", self.think.as_ref()), ("delay", delay), ("not_before", self.not_before.as_ref())];

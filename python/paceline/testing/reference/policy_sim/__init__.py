@@ -34,16 +34,21 @@ Rules that could be read in two ways, and how they are read here and in the engi
   its KV is moved to the CPU's memory after the first step that is formed without it, at no charge; if that is
   full, the KV is dropped and recomputed. Until the request runs, its time counts as preempted, or as blocked
   before the first answer token.
+* A request whose client cancels it leaves its queue, or its offer is withdrawn, at that moment, once the
+  steps that end then have ended. One that runs leaves at the end of the running step, whose token counts, and
+  is cancelled even if that is its last one. One whose KV is on its way leaves when it has arrived. Each time
+  that a request is sent again it is another one, with the blocks of the same row.
 * A request that a monitor migrates leaves at the end of the running step; at once if no step runs.
 """
 
 from __future__ import annotations
 
-from paceline.testing.reference.policy_sim.cluster import Cluster, replay
+from paceline.testing.reference.policy_sim.cluster import Cluster
 from paceline.testing.reference.policy_sim.coverage import covers
 from paceline.testing.reference.policy_sim.latency import Split, split
 from paceline.testing.reference.policy_sim.outcome import Outcome
 from paceline.testing.reference.policy_sim.pacing import qoe, qoe_answering, read_times
+from paceline.testing.reference.policy_sim.replaying import replay
 from paceline.testing.reference.policy_sim.request import Request, TraceRequest
 from paceline.testing.reference.policy_sim.stuck import NoEnd, Stuck
 

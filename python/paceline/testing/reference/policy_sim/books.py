@@ -85,6 +85,7 @@ class Books:
         self._fill(request)
         if request.done:
             self.active.pop(request, None)
+        if request.finished:
             self._learn(request, instance, "finished", output=True)
 
     def _fill(self, request: Request) -> None:
@@ -120,7 +121,7 @@ class Books:
 
     def field(self, name: str, instance: int, request: Request | None) -> float:
         """Return a field of an instance, for the request that is routed."""
-        for gone in [one for one in self.active if one.rejected]:
+        for gone in [one for one in self.active if one.rejected or one.left]:
             del self.active[gone]
         if name == "active_prefill_tokens":
             return sum(one.prefill for one in self._on(instance))

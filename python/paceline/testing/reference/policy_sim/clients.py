@@ -68,7 +68,8 @@ class Clients:
 
     def __init__(self, requests: Sequence[TraceRequest], limit: dict[str, Any] | None = None) -> None:
         self._requests = requests
-        self._limit = None if limit is None else Limit(**limit)
+        given = {name: part for name, part in (limit or {}).items() if name != "patience"}
+        self._limit = Limit(**given) if given.get("most") is not None else None
         self._before = _turns_before(requests)
         self._slot_of = list(range(len(requests)))
         if self._limit is not None and self._limit.by_session:

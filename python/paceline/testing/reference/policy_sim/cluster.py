@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from paceline.testing.reference.clock import run
 from paceline.testing.reference.policy_sim.books import Books
 from paceline.testing.reference.policy_sim.clients import Clients
 from paceline.testing.reference.policy_sim.contents import Contents
@@ -21,6 +20,7 @@ from paceline.testing.reference.policy_sim.lockstep import idle_ticks, ticks_tog
 from paceline.testing.reference.policy_sim.moves import Traffic
 from paceline.testing.reference.policy_sim.outcome import Outcome
 from paceline.testing.reference.policy_sim.pacing import Pace
+from paceline.testing.reference.policy_sim.patience import Patience
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, TraceRequest
 from paceline.testing.reference.policy_sim.roles import Roles
@@ -104,6 +104,8 @@ class Cluster:
         self._watched = 0  # when the monitors last ran
         self._most_steps = most_steps
         self.clients = Clients(requests, config.get("clients"))
+        self.patience = Patience((config.get("clients") or {}).get("patience"), requests)
+        self._sent: list[Request] = []  # in the order of arrival, each time that it was sent
         self._arrived = 0
         self._without_end: list[
             Request
@@ -119,6 +121,7 @@ class Cluster:
         """Whether there is anything left to do."""
         return bool(
             self.clients.waiting
+            or self.patience.again
             or self.held
             or self.traffic.moves
             or any(one.requests for one in self.replicas)
@@ -128,8 +131,9 @@ class Cluster:
         """Return the time of the next event."""
         times = [one.ends for one in self.replicas if one.ends is not None] + self.traffic.ends
         times += [one.wakes for one in self.replicas if one.wakes is not None]
-        if (arrival := self.clients.next()) is not None:
+        if (arrival := self._next_arrival()) is not None:
             times.append(arrival)
+        times += [at for at, _ in self.patience.due]
         if self.routers.give_up_after is not None:
             times += [request.spec.arrival + self.routers.give_up_after for request in self.held]
         if self._idle_until is not None:
@@ -160,8 +164,9 @@ class Cluster:
             self.traffic.deliver(now)
         self._ask_again(now)
         self._tell_clients(now)
-        while self.clients.next() == now:
-            self._arrive(self.outcome.requests[self.clients.send()], now)
+        while self._next_arrival() == now:
+            again = self.patience.send(now)
+            self._arrive(self._again(again) if again is not None else self._first(), now)
             self._tell_clients(now)
         for replica in self.replicas:
             replica.wake(now)
@@ -214,6 +219,9 @@ class Cluster:
         self._reported = due
         if due:
             self.routers.report(now)
+        for request in self.patience.cancels(now):
+            self._cancel(request, now)
+        self._tell_clients(now)
         for replica in ended:
             for request in replica.scheduler.running.copy():
                 if request in replica.leaving:
@@ -238,7 +246,7 @@ class Cluster:
             if not asked:
                 continue
             if name not in self.rules:
-                target = self.decode_targets.get(request.index) if name == "on_prefilled" else None
+                target = self.decode_targets.get(request.number) if name == "on_prefilled" else None
                 if target is not None and target != replica.index:
                     self._leave(request, target, now)
                     return
@@ -260,16 +268,51 @@ class Cluster:
     def _tell_clients(self, now: int) -> None:
         """Tell the clients of the requests that have ended at a moment."""
         for request in self._without_end.copy():
-            left = request.rejected is not None or request.index in self.outcome.gave_up
-            if request.done or left:
+            gave_up = request.index in self.outcome.gave_up
+            if request.done or request.rejected is not None or gave_up or request.cancelled is not None:
                 self._without_end.remove(request)
-                self.clients.end(request.index, now, answered=not left)
+                self.patience.forget(request)
+                repeatable = gave_up or request.rejected == "policy" or request.cause == "timed out"
+                if repeatable and self.patience.repeat(request.index, now):
+                    self.outcome.gave_up.discard(request.index)
+                    continue
+                self.clients.end(request.index, now, answered=request.finished)
+
+    def _next_arrival(self) -> int | None:
+        """Return when a request is sent next, for the first time or again."""
+        times = [at for at, _ in self.patience.again]
+        first = self.clients.next()
+        return min(times if first is None else [*times, first], default=None)
+
+    def _first(self) -> Request:
+        return self.outcome.requests[self.clients.send()]
+
+    def _again(self, row: int) -> Request:
+        """Return a request that is sent again, in place of the one that has ended."""
+        before = self.outcome.requests[row]
+        self.outcome.before[row].append(before)
+        self.outcome.instance[row] = None
+        self.outcome.requests[row] = Request(row, before.spec)
+        return self.outcome.requests[row]
+
+    def _cancel(self, request: Request, now: int) -> None:
+        """Cancel a request that has arrived."""
+        request.cancelled, request.cause = now, self.patience.cause(request)
+        if request in self.held:
+            self._let_go(request)
+            request.left = True
+        else:
+            self.traffic.cancel(request, now)
 
     def _arrive(self, request: Request, now: int) -> None:
         request.spec = replace(request.spec, arrival=now)
         request.number = self._arrived
         self._arrived += 1
         self._without_end.append(request)
+        self._sent.append(request)
+        if self.patience.is_up(request, now):
+            request.cancelled, request.cause, request.left = now, self.patience.cause(request), True
+            return
         refusals = [replica.refusal(request.spec) for replica in self.replicas]
         able = [index for index, refusal in enumerate(refusals) if refusal is None]
         if not able:
@@ -296,7 +339,7 @@ class Cluster:
         elif isinstance(decision, int):
             self.outcome.instance[request.index] = decision
             self._pick_decode(request, replace(view, here=self.replicas[decision], decode=True), able)
-            if (decode := self.decode_targets.get(request.index)) is None:
+            if (decode := self.decode_targets.get(request.number)) is None:
                 self.routers.route(request, decision)
             else:
                 self.routers.route_both(request, decision, decode)
@@ -329,21 +372,20 @@ class Cluster:
         if rules is None:
             return
         target = rules[self.routers.router_of(request.number)].pick(view, able)
-        self.decode_targets[request.index] = target
+        self.decode_targets[request.number] = target
         if target is not None and self.books is not None:
             self.books.insert(request, target)
 
     @property
     def _changes(self) -> int:
         """First tokens, requests that finished or were dropped, and changes of roles, so far."""
-        sent = [one for one in self.outcome.requests if self.outcome.instance[one.index] is not None]
-        firsts = sum(one.generated > 0 for one in sent)
-        ended = sum(one.done or one.rejected is not None for one in sent)
+        firsts = sum(one.generated > 0 for one in self._sent)
+        ended = sum(one.finished or one.left or one.dropped for one in self._sent)
         return firsts + ended + len(self.roles.history)
 
     def _ask_again(self, now: int) -> None:
         """Route requests that are held and may go, and drop those that have waited for too long."""
-        arrives = self.clients.next() == now
+        arrives = self._next_arrival() == now
         if self.held and (self._reported or arrives or self._changes != self._asked_at):
             self._ask_each(now)
         most = self.routers.give_up_after
@@ -423,67 +465,3 @@ class Cluster:
             elif self.lockstep.get("sync") is not None and self._steps_together > 0:
                 self._in_step = True
                 self._idle_until = now + idle_ticks(self.lockstep, self.replicas)
-
-
-def replay(
-    config: dict[str, Any],
-    requests: Sequence[TraceRequest],
-    *,
-    prefix_block_tokens: int | None = None,
-    most_steps: int = 100_000,
-) -> Outcome:
-    """Replay requests through a cluster under a policy, one step at a time.
-
-    Parameters
-    ----------
-    config : dict
-        What the engine reads (see ``rust/core/src/config/``), of a composition that is covered
-        (:func:`~paceline.testing.reference.policy_sim.covers`); ``leap`` and ``record_decisions`` make
-        no difference.
-    requests : sequence of TraceRequest
-        Sorted by arrival.
-    prefix_block_tokens : int, optional
-        Tokens in a block of the requests' ``prefix``; by default as many as in each instance's.
-    most_steps : int
-        Steps after which the replay is stopped: under some policies no request ever finishes.
-
-    Returns
-    -------
-    Outcome
-
-    Raises
-    ------
-    Stuck
-        If requests wait that no event can ever make run.
-    NoEnd
-        If there are more than ``most_steps`` steps.
-
-    Examples
-    --------
-    >>> instance = {
-    ...     "blocks": 8, "block_tokens": 16, "max_model_len": None,
-    ...     "cost": {"kind": "affine", "step": 10, "token": 1, "kv_token": 0},
-    ...     "scheduler": {
-    ...         "max_num_batched_tokens": 64, "max_num_seqs": 4, "long_prefill_token_threshold": 0,
-    ...         "threshold_when_alone": False, "exclusive_prefill": False, "order": {"kind": "arrival"},
-    ...         "stages": [
-    ...             {"kind": "running"},
-    ...             {"kind": "admit", "chunked": True, "unless_preempted": True, "unless_swapped": False,
-    ...              "count_decodes": True, "gather": None},
-    ...         ],
-    ...         "victim": "latest", "allocation": "chunk", "watermark_blocks": 0,
-    ...         "watermark_when_idle": False, "spare_block": False, "decodes_first": False, "refund": True,
-    ...         "stop_at_own_preemption": False, "preemption": {"kind": "recompute"},
-    ...         "requeue_late": False, "prefix_cache": None, "schedule_ahead": False,
-    ...     },
-    ... }
-    >>> rules = {"on_prefilled": None, "on_answering": None, "every": []}
-    >>> rules["on_arrival"] = {"rule": "round_robin"}
-    >>> outcome = replay({"instances": [instance], "routing": rules, "until": None}, [TraceRequest(0, 20, 3)])
-    >>> outcome.requests[0].token_times
-    [30, 41, 52]
-    """
-    cluster = Cluster(config, requests, prefix_block_tokens, most_steps)
-    run(cluster, config["until"])
-    cluster.end()
-    return cluster.outcome

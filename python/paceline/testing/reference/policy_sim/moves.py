@@ -93,7 +93,7 @@ class Traffic:
         if self.routers is not None:
             self.routers.route(request, target)
         if self.hands_over:
-            early = next((one for one in self.early if one.request.index == request.index), None)
+            early = next((one for one in self.early if one.request.number == request.number), None)
             if early is not None:
                 self._leave_as_expected(request, early, now)
                 return
@@ -115,11 +115,11 @@ class Traffic:
         step, ends = source.step, source.ends
         if not self.overlaps or step is None or step.start != now or ends is None:
             return False
-        known = {one.request.index for one in self.early}
+        known = {one.request.number for one in self.early}
         any_offered = False
         for request in source.ending:
-            target = targets.get(request.index)
-            if target is None or target == source.index or request.index in known:
+            target = targets.get(request.number)
+            if target is None or target == source.index or request.number in known:
                 continue
             prompt = request.spec.prompt_tokens
             stand_in = Request(
@@ -164,6 +164,7 @@ class Traffic:
             self.moves.remove(move)
             self.replicas[move.source].free_sent(move.blocks)
             self.replicas[move.target].arrive(move.request, now)
+            self._drop_cancelled(move.request, move.target, now)
             self.changed(now)
         for handover in [one for one in self.reads if one.ends == now]:
             self.reads.remove(handover)
@@ -173,6 +174,7 @@ class Traffic:
                 continue
             self._end_read(handover, now)
             self.replicas[handover.target].receive(handover.request, now)
+            self._drop_cancelled(handover.request, handover.target, now)
             self.changed(now)
         for handover in self.offered.copy():
             if self.lease is not None and handover.left + self.lease == now:
@@ -180,6 +182,24 @@ class Traffic:
                 self._end_handover(handover, now, waited_until=now)
                 self.replicas[handover.target].withdraw(handover.request, now)
                 self.changed(now)
+
+    def cancel(self, request: Request, now: int) -> None:
+        """Remove a request that was cancelled; one that is in transfer leaves once it has arrived."""
+        if request.place in ("moving", "receiving"):
+            return
+        offer = next((one for one in self.offered if one.request is request), None)
+        if offer is not None:
+            self.offered.remove(offer)
+            self.replicas[offer.target].withdraw_cancelled(offer)
+            self.replicas[offer.source].end_handover(offer)
+        else:
+            assert request.where is not None
+            self.replicas[request.where].cancel(request, now)
+        self.changed(now)
+
+    def _drop_cancelled(self, request: Request, target: int, now: int) -> None:
+        if request.cancelled is not None:
+            self.replicas[target].cancel(request, now)
 
     def send_accepted(self, now: int) -> bool:
         """Send the KV of requests accepted in steps that start now; return whether any is read at once."""

@@ -11,7 +11,7 @@ from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.roles import Change
 from paceline.testing.reference.refusal import Reason
 
-Status = Literal["finished", "running", "waiting", "not arrived", "rejected", "held", "gave up"]
+Status = Literal["finished", "running", "waiting", "not arrived", "rejected", "held", "gave up", "cancelled"]
 
 
 @dataclass(slots=True)
@@ -33,6 +33,8 @@ class Outcome:
         The changes of instances' pools, in order.
     held, gave_up : set of int
         Rows of the requests that routers hold, and of those that left them.
+    before : list of list of Request
+        The states in which each request ended before it was sent again.
     timeline : tuple or None
         The interval between samples, their moments, and a row of each replica at each; None if the
         configuration has no ``sample``.
@@ -46,6 +48,12 @@ class Outcome:
     flips: list[Change] = field(default_factory=list)
     held: set[int] = field(default_factory=set)
     gave_up: set[int] = field(default_factory=set)
+    before: list[list[Request]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Note that no request has been sent twice."""
+        self.before = [[] for _ in self.requests]
+
     timeline: tuple[int, list[int], list[dict[str, int]]] | None = None
 
     @property
@@ -56,6 +64,8 @@ class Outcome:
     def status(self, row: int) -> Status:
         """Return the status of a request; a request in transfer is waiting."""
         request = self.requests[row]
+        if request.cancelled is not None:
+            return "cancelled"
         if request.rejected is not None:
             return "rejected"
         if row in self.held or row in self.gave_up:

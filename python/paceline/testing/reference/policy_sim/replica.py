@@ -69,6 +69,7 @@ class Replica:
         )
         self.requests: list[Request] = []  # unfinished requests of the instance
         self.leaving: dict[Request, tuple[int, int]] = {}  # target, and the tokens of KV that it has
+        self.cancelled: list[Request] = []  # leave at the end of the running step
         self.outgoing: list[Handover] = []  # requests that left and whose KV has not been read
         self.step: Step | None = None
         self.ends: int | None = None
@@ -138,6 +139,29 @@ class Replica:
         if self.wakes == now:
             self.scheduler.state.wakes = None
             self._changed = True
+
+    def cancel(self, request: Request, now: int) -> None:
+        """Remove a request that was cancelled: one that runs once the running step has ended."""
+        self._changed = True
+        if not request.running:
+            self.scheduler.cancel_waiting(request)
+        elif self.step is not None:
+            self.cancelled.append(request)
+            return
+        else:
+            self.scheduler.cancel_running(request, now)
+        self._gone(request)
+
+    def withdraw_cancelled(self, handover: Handover) -> None:
+        """Withdraw the offer of a request that was cancelled."""
+        self._changed = True
+        self.scheduler.state.incoming.offered.remove(handover)
+        handover.request.place = "gone"
+        self._gone(handover.request)
+
+    def _gone(self, request: Request) -> None:
+        self._forget(request)
+        request.left = True
 
     def leave(self, request: Request, now: int) -> list[int]:
         """Remove a request that migrates; return its blocks, which are not free yet."""
@@ -300,7 +324,13 @@ class Replica:
         for request in yielded:
             if request.done:
                 self._forget(request)
-                self.usage.finished += 1
+                self.usage.finished += request.finished
+                request.left = not request.finished
+        cancelled, self.cancelled = self.cancelled, []
+        for request in cancelled:
+            if not request.left:
+                self.scheduler.cancel_running(request, now)
+                self._gone(request)
         return yielded
 
     def pass_time(self, duration: int) -> None:

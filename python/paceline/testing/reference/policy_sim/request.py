@@ -39,6 +39,10 @@ class TraceRequest(Row):
         The earliest moment of a request that waits for an answer.
     numbers : tuple of float
         Further columns that expressions read, by their number.
+    cancel_after : int or None
+        Ticks from when it is sent until its client cancels it.
+    cancel_tokens : int or None
+        Output tokens after which its client cancels it.
     """
 
     reasoning_tokens: int = 0
@@ -52,6 +56,13 @@ class TraceRequest(Row):
     delay: int = 0
     not_before: int = 0
     numbers: tuple[float, ...] = ()
+    cancel_after: int | None = None
+    cancel_tokens: int | None = None
+
+    @property
+    def last_token(self) -> int:
+        """The output tokens with which it ends."""
+        return min(self.output_tokens, self.cancel_tokens or self.output_tokens)
 
 
 @dataclass(slots=True)
@@ -100,6 +111,10 @@ class Request:
     preemptions : int
     rejected : str or None
         Why it was rejected on arrival, or dropped later.
+    cancelled, cause : int or None, {"timed out", "cancelled"} or None
+        When its client cancelled it, and why.
+    left : bool
+        Whether it has left after that, or before it was sent to an instance.
     where, last : int or None
         Its instance (None before arrival, in transfer and when finished), and its last instance.
     place : {"queued", "running", "moving", "offered", "receiving", "gone"}
@@ -144,6 +159,9 @@ class Request:
     hit_tokens: int = 0
     preemptions: int = 0
     rejected: Reason | None = None
+    cancelled: int | None = None
+    cause: Literal["timed out", "cancelled"] | None = None
+    left: bool = False
     where: int | None = None
     last: int | None = None
     place: Place = "gone"
@@ -185,7 +203,17 @@ class Request:
     @property
     def done(self) -> bool:
         """Whether the last output token has appeared."""
-        return self.generated == self.spec.output_tokens
+        return self.generated == self.spec.last_token
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has generated all its tokens, and was not cancelled."""
+        return self.done and self.cancelled is None
+
+    @property
+    def dropped(self) -> bool:
+        """Whether its instance dropped it, which could never admit it again."""
+        return self.rejected is not None and self.last is not None
 
     @property
     def running(self) -> bool:

@@ -11,7 +11,7 @@ from paceline.testing.reference.policy_sim.relay import Relay
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request
 
-__all__ = ["Draws", "Routers"]
+__all__ = ["Draws", "Routers", "mix"]
 
 _KEPT = ("routed_requests", "routed_tokens", "routed_since_report", "routed_ever")
 _KNOWN = ("total_blocks", "block_tokens", "role", "index", "prefill_s", "prefix_tokens")
@@ -19,7 +19,8 @@ _MASK = 2**64 - 1
 _GAMMA = 0x9E3779B97F4A7C15
 
 
-def _mix(x: int) -> int:
+def mix(x: int) -> int:
+    """Return a number in which every bit depends on every bit of ``x``."""
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & _MASK
     x = (x ^ x >> 27) * 0x94D049BB133111EB & _MASK
     return x ^ x >> 31
@@ -29,12 +30,12 @@ class Draws:
     """The random numbers of a router: splitmix64."""
 
     def __init__(self, seed: int, router: int) -> None:
-        self._state = seed if router == 0 else seed ^ _mix(router * _GAMMA & _MASK)
+        self._state = seed if router == 0 else seed ^ mix(router * _GAMMA & _MASK)
 
     def below(self, n: int) -> int:
         """Return a number below ``n``."""
         self._state = self._state + _GAMMA & _MASK
-        return _mix(self._state) % n
+        return mix(self._state) % n
 
     def sample(self, of: list[int], k: int) -> list[int]:
         """Return ``k`` of some items, or all in a random order."""
@@ -76,14 +77,14 @@ class Routers:
 
     def route(self, request: Request, index: int) -> None:
         """Note that a rule picked an instance for a request."""
-        if index not in self._at.get(request.index, ()):
+        if index not in self._at.get(request.number, ()):
             self._routed.append((request, index))
-            self._at[request.index] = {index}
+            self._at[request.number] = {index}
 
     def route_both(self, request: Request, prefill: int, decode: int) -> None:
         """Note that rules picked two instances for an arriving request: it counts on both."""
         self._routed += [(request, index) for index in sorted({prefill, decode})]
-        self._at[request.index] = {prefill, decode}
+        self._at[request.number] = {prefill, decode}
 
     def report(self, now: int) -> None:
         """Have all instances report, or a relay publish what they told it."""
@@ -142,9 +143,10 @@ class Routers:
         if name in ("routed_since_report", "routed_ever"):
             return len(sent)
         there = {
-            request.index: request.spec.prompt_tokens
+            request.number: request.spec.prompt_tokens
             for request in sent
-            if index in self._at[request.index] and not request.done and request.rejected is None
+            if index in self._at[request.number]
+            and not (request.done or request.left or request.rejected is not None)
         }
         return len(there) if name == "routed_requests" else sum(there.values())
 

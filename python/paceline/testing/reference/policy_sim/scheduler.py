@@ -135,10 +135,12 @@ class Scheduler:
             request.token_times.append(now)
             request.token_starts.append(step.start)
             yielded.append(request)
+            if request.done and request.cancelled is None and request.generated < request.spec.output_tokens:
+                request.cancelled, request.cause = now, "cancelled"
             if accumulators is not None:
                 accumulators.yielded(request)
                 if request.done:
-                    accumulators.left_batch(request, finished=True)
+                    accumulators.left_batch(request, finished=request.finished)
             if request.done:
                 request.place = "gone"
                 state.running.remove(request)
@@ -151,6 +153,32 @@ class Scheduler:
             if self.ranking is not None and request in step.tokens and request not in state.batch:
                 self.ranking.ran(request, state.scope(now, request))
         return yielded
+
+    def cancel_running(self, request: Request, now: int) -> None:
+        """Remove a request from the batch between two steps, and free its blocks."""
+        state = self.state
+        state.running.remove(request)
+        state.batch.pop(request, None)
+        leave_adapter(state, request)
+        if self.ranking is not None:
+            self.ranking.accumulators.now = now
+            self.ranking.accumulators.left_batch(request, finished=False)
+        request.place, request.left_out = "gone", False
+        if self.settings.schedule_ahead:
+            state.deferred.append(request)
+        else:
+            self.memory.release(request)
+
+    def cancel_waiting(self, request: Request) -> None:
+        """Remove a request from the queue, and free what it has."""
+        state = self.state
+        state.queue.remove(request)
+        if request in state.incoming.received:
+            state.incoming.received.remove(request)
+            self.free_sent(self.memory.detach_blocks(request))
+        elif request.memory == "cpu":
+            self.memory.cpu_pool.release(request.blocks)
+        request.blocks, request.place, request.memory = [], "gone", None
 
     def leave(self, request: Request, now: int) -> list[int]:
         """Remove a request that migrates; return its blocks, which are not free before they are released."""

@@ -2,10 +2,11 @@
 
 use super::numbering::Numbering;
 use super::predictor::Predictor;
+use super::retries::Retries;
 use super::sent::Sent;
 use super::source::Source;
 use super::submitted::Submitted;
-use crate::config::Entrance as Rules;
+use crate::config::{Entrance as Rules, Patience};
 use crate::hint::rare;
 use crate::metrics::{Recorder, Status};
 use crate::time::{NEVER, Ticks};
@@ -64,6 +65,10 @@ pub(in crate::engine) struct Entrance {
     predictor: Option<Predictor>,
     /// When a request arrives next, or reaches the predictor.
     next: Ticks,
+    /// When the request that arrived last was sent.
+    sent: Ticks,
+    /// Requests that are sent again, if any are.
+    retries: Option<Box<Retries>>,
 }
 
 impl Entrance {
@@ -85,9 +90,27 @@ impl Entrance {
             prediction: at_once,
             predictor: serial.map(Predictor::new),
             next: NEVER,
+            sent: 0,
+            retries: None,
         };
         entrance.next = entrance.next_event(trace);
         entrance
+    }
+
+    /// Has requests sent again by these rules, of clients that wait for their ends.
+    pub(in crate::engine) fn repeat_by(&mut self, rules: Option<Patience>, trace: &Trace) {
+        let rules = rules.filter(|rules| rules.retries > 0);
+        self.retries = rules.map(|rules| Box::new(Retries::new(rules, trace.len())));
+    }
+
+    /// Whether requests may be sent again.
+    pub(in crate::engine) fn repeats(&self) -> bool {
+        self.retries.is_some()
+    }
+
+    /// When the request that arrived last was sent.
+    pub(in crate::engine) fn sent(&self) -> Ticks {
+        self.sent
     }
 
     /// When a request arrives next, or reaches the predictor; [`NEVER`] if none will unless another ends.
@@ -106,9 +129,14 @@ impl Entrance {
     fn next_entry(&self, trace: &Trace) -> Ticks {
         let sent = match &self.sender {
             Sender::Column(row) => trace.arrival.get(*row).copied().unwrap_or(NEVER),
-            other => other.source().map_or(NEVER, Source::next),
+            other => other.source().map_or(NEVER, Source::next).min(self.next_again()),
         };
         sent.saturating_add(self.delay)
+    }
+
+    /// When a request is sent again next.
+    fn next_again(&self) -> Ticks {
+        self.retries.as_ref().map_or(NEVER, |retries| retries.next())
     }
 
     /// Removes the next request that arrives at `now`. Returns its number, which is its row in the columns from here on:
@@ -124,6 +152,7 @@ impl Entrance {
             let row = *next;
             *next += 1;
             self.next = trace.arrival.get(row + 1).copied().unwrap_or(NEVER);
+            self.sent = now;
             return Some(row);
         }
         rare();
@@ -138,10 +167,14 @@ impl Entrance {
         let more = self.predictor.as_ref().is_some_and(Predictor::has_scored);
         self.next = if more { now } else { self.next_event(trace) };
         let sent = sent?;
+        self.sent = sent.at;
         let number = match &mut self.sender {
             Sender::Column(_) => sent.row as usize,
             Sender::Source(_, numbering) | Sender::Outside(_, numbering) => {
                 let number = numbering.arrive(sent.row, trace);
+                if trace.len() > recorder.columns.status.len() {
+                    recorder.grow(1);
+                }
                 recorder.columns.arrival[number] = sent.at;
                 number
             }
@@ -169,6 +202,11 @@ impl Entrance {
         if entered > now {
             return None;
         }
+        // A request that is sent again at the same moment as another is the first.
+        let again = self.retries.as_mut().filter(|retries| entered - self.delay == retries.next());
+        if let Some(row) = again.and_then(|retries| retries.send()) {
+            return Some(Sent { row, at: entered - self.delay, entered });
+        }
         let row = match &mut self.sender {
             Sender::Column(next) => {
                 *next += 1;
@@ -179,9 +217,18 @@ impl Entrance {
         Some(Sent { row, at: entered - self.delay, entered })
     }
 
-    /// Tells the source that a request has ended at `now`.
-    pub(in crate::engine) fn end(&mut self, number: u32, status: Status, now: Ticks, trace: &Trace) {
-        if let Some(source) = self.sender.source_mut() {
+    /// Tells the source that a request has ended at `now`, unless it is sent `again`, if it may be.
+    pub(in crate::engine) fn end(
+        &mut self,
+        number: u32,
+        (status, again): (Status, bool),
+        now: Ticks,
+        trace: &Trace,
+    ) {
+        let repeats = self.retries.as_mut().filter(|_| again);
+        if repeats.is_some_and(|retries| retries.end(trace.origin(number), now)) {
+            // Its client waits on.
+        } else if let Some(source) = self.sender.source_mut() {
             source.end(trace.origin(number), status, now);
         }
         self.next = self.next_event(trace);
@@ -191,7 +238,10 @@ impl Entrance {
     pub(in crate::engine) fn expected(&self, trace: &Trace) -> u64 {
         match &self.sender {
             Sender::Column(_) => trace.len() as u64,
-            other => other.source().map_or(0, Source::expected),
+            other => {
+                let again = self.retries.as_ref().map_or(0, |retries| retries.all());
+                other.source().map_or(0, Source::expected).saturating_add(again)
+            }
         }
     }
 

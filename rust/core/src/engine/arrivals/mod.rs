@@ -1,14 +1,17 @@
 //! Arrivals of requests: their source, their way to the routers, and the rules that route them.
 
+mod cancels;
 mod entrance;
 mod numbering;
 mod predictor;
+mod retries;
 mod sent;
 mod source;
 mod submitted;
 
 pub use source::Source;
 
+pub(super) use cancels::Cancels;
 pub(super) use entrance::{Entrance, Sending};
 
 use super::arrival_rules::ArrivalRules;
@@ -17,9 +20,10 @@ use super::held::Held;
 use super::router::{Decision, Router};
 use crate::error::Error;
 use crate::hint::rare;
+use crate::instance::Origin;
 use crate::metrics::Reason;
 use crate::policy::Blocks;
-use crate::time::{HORIZON, TICKS_PER_SECOND, Ticks};
+use crate::time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
 
 /// The requests that have not arrived, those that are held, and the rule that routes them.
 #[derive(Debug)]
@@ -30,18 +34,32 @@ pub(super) struct Arrivals {
     entrance: Entrance,
     /// Requests that arrived and are on no instance yet.
     held: Held,
+    /// When requests are cancelled, if any may be.
+    cancels: Option<Box<Cancels>>,
 }
 
 impl Arrivals {
     /// The requests of an entrance, routed by `rules`.
     pub(super) fn new(rules: ArrivalRules, entrance: Entrance, held: Held) -> Self {
-        Self { rules, entrance, held }
+        Self { rules, entrance, held, cancels: None }
     }
 
-    /// When the next request arrives, reaches a stage before, or gives up; [`NEVER`](crate::NEVER) if none will.
+    /// Has requests cancelled.
+    pub(super) fn cancel_by(&mut self, cancels: Option<Cancels>) {
+        self.cancels = cancels.map(Box::new);
+    }
+
+    /// When the next request is cancelled; [`NEVER`](crate::NEVER) if none will be.
+    #[inline]
+    pub(super) fn next_cancel(&self) -> Ticks {
+        self.cancels.as_ref().map_or(NEVER, |cancels| cancels.next())
+    }
+
+    /// When the next request arrives, reaches a stage before, is cancelled or gives up; [`NEVER`](crate::NEVER) if none
+    /// will.
     #[inline]
     pub(super) fn next(&self, cluster: &Cluster) -> Ticks {
-        let arrival = self.next_arrival();
+        let arrival = self.next_arrival().min(self.next_cancel());
         if self.held.len() == 0 {
             return arrival;
         }
@@ -57,7 +75,7 @@ impl Arrivals {
 
     /// Adds requests that are submitted, the last ones of the trace, and arrive at these moments.
     pub(super) fn grow(&mut self, arrivals: &[Ticks], cluster: &Cluster) {
-        self.rules.grow(arrivals.len());
+        self.rules.grow_to(cluster.trace().len());
         self.entrance.submit(arrivals, cluster.trace());
     }
 
@@ -82,9 +100,18 @@ impl Arrivals {
     pub(super) fn hear(&mut self, cluster: &mut Cluster, now: Ticks) {
         if cluster.has_ends() {
             rare();
-            for (row, status) in cluster.take_ends() {
-                self.entrance.end(row, status, now, cluster.trace());
+            self.hear_each(cluster, now);
+        }
+    }
+
+    #[inline(never)]
+    fn hear_each(&mut self, cluster: &mut Cluster, now: Ticks) {
+        for (row, status) in cluster.take_ends() {
+            if let Some(cancels) = &mut self.cancels {
+                cancels.end(row);
             }
+            let again = self.entrance.repeats() && cluster.may_be_repeated(row, status);
+            self.entrance.end(row, (status, again), now, cluster.trace());
         }
     }
 
@@ -116,13 +143,17 @@ impl Arrivals {
             self.hear(cluster, now);
         }
         while self.next_arrival() == now {
-            let (trace, recorder) = cluster.recording();
-            let Some(row) = self.entrance.take(now, trace, recorder) else { break };
+            let Some(row) = self.take(cluster, now) else { break };
             if now > HORIZON {
                 let row = cluster.trace().origin(row as u32) as usize;
                 return Err(Error::LateArrival { row, seconds: now / TICKS_PER_SECOND });
             }
             cluster.count_event();
+            if self.cancels.is_some() && self.cancel_on_arrival(row, cluster, now) {
+                rare();
+                self.hear(cluster, now);
+                continue;
+            }
             let reason = router.rejects(row, cluster);
             if reason != Reason::None {
                 rare();
@@ -155,6 +186,45 @@ impl Arrivals {
         Ok(())
     }
 
+    /// Removes the next request that arrives at `now`, and returns its number.
+    #[inline]
+    fn take(&mut self, cluster: &mut Cluster, now: Ticks) -> Option<usize> {
+        let (trace, recorder) = cluster.recording();
+        let row = self.entrance.take(now, trace, recorder)?;
+        if self.entrance.repeats() {
+            rare();
+            // A request that is sent again is one more.
+            self.rules.grow_to(cluster.trace().len());
+            cluster.follow_repeats();
+        }
+        Some(row)
+    }
+
+    /// Notes when a request is cancelled that arrives. Returns whether it is cancelled at once.
+    fn cancel_on_arrival(&mut self, row: usize, cluster: &mut Cluster, now: Ticks) -> bool {
+        let sent = self.entrance.sent();
+        let Some(cancels) = &mut self.cancels else { return false };
+        let Some(reason) = cancels.arrive(row as u32, sent, now, cluster.trace()) else { return false };
+        cluster.cancel_unrouted(row, reason, false, now);
+        true
+    }
+
+    /// Cancels the next request that is cancelled by now. Returns whether there was one; and if it had been offered, which
+    /// request it is, the instance that had the offer, and where its KV is.
+    pub(super) fn cancel(
+        &mut self,
+        cluster: &mut Cluster,
+        now: Ticks,
+    ) -> Option<(u32, Option<(usize, Origin)>)> {
+        let (request, reason) = self.cancels.as_mut()?.pop(now, cluster.trace())?;
+        cluster.count_event();
+        if self.held.remove(request as usize, cluster) {
+            cluster.cancel_unrouted(request as usize, reason, true, now);
+            return Some((request, None));
+        }
+        Some((request, cluster.cancel(request, reason, now)))
+    }
+
     /// The instance on which a request is to decode, if that was picked as it arrived.
     pub(super) fn decode_target(&self, request: u32) -> Option<usize> {
         self.rules.target(request)
@@ -180,7 +250,6 @@ mod tests {
     use crate::config;
     use crate::engine::fixtures::{cluster, router, row};
     use crate::policy::{Alike, Rule};
-    use crate::time::NEVER;
 
     fn routed_by(rule: Rule, cluster: &mut Cluster) -> Arrivals {
         let entrance = Entrance::new(&config::Entrance::default(), Sending::Trace, cluster.trace_mut());

@@ -28,10 +28,15 @@ impl Numbering {
         self.places.extend(rows..rows + n as u32);
     }
 
-    /// Moves a row of the trace to the next place, and returns that.
+    /// Moves a row of the trace to the next place, and returns that. A row that has arrived before is sent again: the columns
+    /// get another place for it.
     pub(super) fn arrive(&mut self, row: u32, trace: &mut Trace) -> usize {
-        let (to, from) = (self.arrived, self.places[row as usize] as usize);
-        debug_assert!(from >= to, "Invariant: a row is sent once");
+        let to = self.arrived;
+        let mut from = self.places[row as usize] as usize;
+        if from < to {
+            trace.repeat(from);
+            from = trace.len() - 1;
+        }
         self.arrived += 1;
         let moved = trace.origin(to as u32);
         trace.swap(from, to);
@@ -45,6 +50,16 @@ impl Numbering {
 mod tests {
     use super::*;
     use crate::engine::fixtures::{row, trace};
+
+    #[test]
+    fn a_request_that_is_sent_again_has_a_number_of_its_own() {
+        let mut trace = trace(&[row(0, 10, 1), row(0, 11, 1), row(0, 12, 1)]);
+        let mut numbering = Numbering::new(&mut trace);
+        let numbers: Vec<_> = [1, 1, 0, 1, 2, 0].map(|row| numbering.arrive(row, &mut trace)).into();
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
+        assert_eq!(trace.prompt_tokens, [11, 11, 10, 11, 12, 10]);
+        assert_eq!(trace.origins, Some(vec![1, 1, 0, 1, 2, 0]));
+    }
 
     #[test]
     fn requests_are_numbered_as_they_arrive() {

@@ -60,7 +60,7 @@ impl Clients {
         if rules.is_none() && trace.waits.is_empty() {
             return Ok(None);
         }
-        let by_session = rules.is_some_and(|rules| rules.by_session);
+        let by_session = rules.is_some_and(|rules| rules.by_session && rules.most.is_some());
         let graph = Graph::of(trace);
         let sessions = by_session.then(|| Sessions::of(trace, &graph)).transpose()?;
         let mut clients = Self {
@@ -69,7 +69,7 @@ impl Clients {
             next_arrival: 0,
             ready: BinaryHeap::new(),
             in_session: BinaryHeap::new(),
-            slots: rules.map(|rules| Slots::new(rules.most, rules.gap)),
+            slots: rules.and_then(|rules| Some(Slots::new(rules.most?, rules.gap))),
             sessions,
             expected: trace.len() as u64,
         };

@@ -124,6 +124,7 @@ mod tests {
                 think: Some(vec![NEVER, NEVER, 5, NEVER, NEVER]),
                 parents: Some(parents),
                 not_before: None,
+                ..Waits::default()
             },
             ..trace(&requests)
         };

@@ -86,7 +86,7 @@ fn a_join_waits_for_the_last_of_its_parents() {
 #[test]
 fn an_agent_and_its_helpers_take_one_slot() {
     let trace = children(&[(&[], 0), (&[0], 1), (&[0], 2), (&[1, 2], 4), (&[], 0)]);
-    let rules = Rules { most: 1, gap: 0, by_session: true };
+    let rules = Rules { most: Some(1), gap: 0, by_session: true, patience: None };
     let at = sent(clients(Some(rules), &trace), 5, |_| 10);
     assert_eq!(at, [Some(0), Some(11), Some(12), Some(26), Some(36)]);
 }
@@ -95,7 +95,7 @@ fn an_agent_and_its_helpers_take_one_slot() {
 fn a_session_with_two_first_requests_takes_one_slot() {
     // 2 joins 0 and 1, which both arrive at 0; 3 is a session of its own. Row 1 needs no slot, as 0 has one.
     let trace = children(&[(&[], 0), (&[], 0), (&[0, 1], 5), (&[], 0)]);
-    let rules = Rules { most: 1, gap: 3, by_session: true };
+    let rules = Rules { most: Some(1), gap: 3, by_session: true, patience: None };
     assert_eq!(sent(clients(Some(rules), &trace), 4, |_| 10), [Some(0), Some(0), Some(15), Some(28)]);
     // Behind a session in flight, both go as its slot is free.
     let trace = children(&[(&[], 0), (&[], 0), (&[], 0), (&[1, 2], 0)]);
@@ -116,7 +116,7 @@ fn a_join_that_lacks_an_answer_never_comes() {
 #[test]
 fn at_most_so_many_requests_are_in_flight() {
     let trace = trace(&[row(0, 8, 2), row(0, 8, 2), row(0, 8, 2), row(0, 8, 2), row(90, 8, 2)]);
-    let rules = Rules { most: 2, gap: 3, by_session: false };
+    let rules = Rules { most: Some(2), gap: 3, by_session: false, patience: None };
     // Of four at once two start; each other comes 3 after an end, at 10 and at 20.
     let at = sent(clients(Some(rules), &trace), 5, |row| if row == 1 { 20 } else { 10 });
     assert_eq!(at, [Some(0), Some(0), Some(13), Some(23), Some(90)]);
@@ -126,14 +126,14 @@ fn at_most_so_many_requests_are_in_flight() {
 fn sessions_keep_their_slot_from_the_first_request_to_the_last() {
     let trace =
         turns(&[(0, Some(0), None), (0, Some(1), None), (1, Some(0), Some(5)), (1, Some(1), Some(0))]);
-    let rules = Rules { most: 1, gap: 2, by_session: true };
+    let rules = Rules { most: Some(1), gap: 2, by_session: true, patience: None };
     assert_eq!(sent(clients(Some(rules), &trace), 4, |_| 10), [Some(0), Some(27), Some(15), Some(37)]);
 }
 
 #[test]
 fn sessions_that_do_not_wait_for_answers_are_not_counted() {
     let trace = turns(&[(0, Some(0), None), (1, Some(0), None)]);
-    let rules = Rules { most: 1, gap: 0, by_session: true };
+    let rules = Rules { most: Some(1), gap: 0, by_session: true, patience: None };
     let error = Clients::of(Some(rules), &trace).unwrap_err();
     assert!(error.to_string().contains("think time"), "{error}");
 }
@@ -142,7 +142,7 @@ fn sessions_that_do_not_wait_for_answers_are_not_counted() {
 fn turns_after_one_without_an_answer_never_come() {
     let trace =
         turns(&[(0, Some(0), None), (1, Some(0), Some(5)), (2, Some(0), Some(5)), (3, Some(1), None)]);
-    for rules in [None, Some(Rules { most: 1, gap: 0, by_session: true })] {
+    for rules in [None, Some(Rules { most: Some(1), gap: 0, by_session: true, patience: None })] {
         let mut clients = clients(rules, &trace);
         assert_eq!((clients.next(), clients.send(), clients.expected()), (0, 0, 4));
         clients.end(0, Status::Rejected, 7);
@@ -168,7 +168,7 @@ proptest! {
             turn.2 = if by_session { turn.2.or(Some(0)) } else { turn.2 };
         }
         let trace = turns(&rows);
-        let rules = Rules { most, gap, by_session };
+        let rules = Rules { most: Some(most), gap, by_session, patience: None };
         let at = sent(clients(Some(rules), &trace), rows.len(), |_| service);
         let at: Vec<Ticks> = at.into_iter().map(|at| at.expect("all are sent")).collect();
         for (row, &(arrival, session, think)) in rows.iter().enumerate() {

@@ -3,6 +3,7 @@
 //! Everything that happens to an instance goes through the cluster, which keeps the calendar of steps and the counts of
 //! requests up to date.
 
+mod cancels;
 mod handovers;
 mod reporting;
 mod requests;
@@ -18,7 +19,7 @@ use crate::error::Error;
 use crate::hint::rare;
 use crate::instance::{Effects, Instance, StepColumns};
 use crate::kv::Prefixes;
-use crate::metrics::{Columns, Event, EventKind, InstanceStats, Recorder, Sketch, Status};
+use crate::metrics::{Columns, Event, EventKind, InstanceStats, Recorder, Sketch};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -43,7 +44,7 @@ pub(super) struct Cluster {
     with_last_steps: Vec<usize>,
     /// Requests sent to each instance and not finished.
     outstanding: Vec<u64>,
-    /// Requests that finished, were rejected or gave up.
+    /// Requests that finished, were rejected or cancelled, or gave up.
     settled: u64,
     /// Events so far.
     events: Events,
@@ -114,7 +115,7 @@ impl Cluster {
         let n = more.len();
         self.trace.append(more)?;
         self.recorder.grow(n);
-        self.known.grow(n);
+        self.known.grow_to(self.trace.len());
         self.share_contents()
     }
 
@@ -143,6 +144,11 @@ impl Cluster {
             instance.share(Arc::clone(&extended[of]));
         }
         Ok(())
+    }
+
+    /// Makes room for requests that are sent again.
+    pub(super) fn follow_repeats(&mut self) {
+        self.known.grow_to(self.trace.len());
     }
 
     /// Has the result in the order of `places`, by row of the trace.
@@ -239,11 +245,6 @@ impl Cluster {
     /// Requests that finished, were rejected or gave up.
     pub(super) fn settled(&self) -> u64 {
         self.settled
-    }
-
-    /// Whether a request has finished.
-    pub(super) fn has_finished(&self, request: u32) -> bool {
-        self.recorder.columns.status[request as usize] == Status::Finished as u8
     }
 
     /// Events so far: ends of steps, arrivals, deliveries and runs of monitors.

@@ -3,7 +3,7 @@
 //! The order of events is total. At one moment ([`Simulation::run_moment`]):
 //!
 //! 1. **end steps**: the steps that end now end, by instance; then instances whose delay ends now join their pool; then
-//!    instances report to the routers, if a report is due;
+//!    instances report to the routers, if a report is due; then requests are cancelled whose clients do so now;
 //! 2. **route phase changes**: the rules are asked about requests whose prefill or reasoning ended in these steps;
 //! 3. **deliver transfers**: requests and copies whose transfer ends now reach their target;
 //! 4. **run monitors**: the monitors that are due run;
@@ -48,6 +48,8 @@ pub(super) struct CanHappen {
     pub(super) passing: bool,
     /// Whether requests may arrive as others end.
     pub(super) reactions: bool,
+    /// Whether requests may be cancelled.
+    pub(super) cancels: bool,
     /// Whether a rule or a monitor may migrate requests; if not, phases 2 to 4 have nothing to do.
     pub(super) migrations: bool,
     /// Whether there are monitors, reports, roles that change or steps in lockstep.
@@ -279,7 +281,7 @@ impl Simulation {
     }
 
     /// Phase 1: the steps that end now end, by instance; then instances whose delay ends now join their pool; then
-    /// instances report to the routers, if a report is due.
+    /// instances report to the routers, if a report is due; then clients cancel requests.
     #[inline]
     pub(super) fn end_steps(&mut self, now: Ticks) {
         self.cluster.end_steps(now);
@@ -290,9 +292,7 @@ impl Simulation {
             }
             self.locked.end_step(&self.cluster, now);
         }
-        self.router.hear(&mut self.cluster, now);
-        self.arrivals.hear(&mut self.cluster, now);
-        self.cluster.forget_closed();
+        self.hear_of_ends(now);
         if self.can_happen.timers {
             rare();
             self.reported = self.cluster.known().next_report() <= now;
@@ -302,6 +302,28 @@ impl Simulation {
                 self.cluster.report(now);
             }
         }
+        if self.can_happen.cancels && self.arrivals.next_cancel() <= now {
+            rare();
+            self.cancel_due(now);
+        }
+    }
+
+    /// Has the requests leave whose clients cancel them now, those that run once their step has ended.
+    #[inline(never)]
+    fn cancel_due(&mut self, now: Ticks) {
+        while let Some((request, offered)) = self.arrivals.cancel(&mut self.cluster, now) {
+            if let Some((target, origin)) = offered {
+                self.migrations.withdraw(target, request, &origin, &mut self.cluster, now);
+            }
+        }
+        self.hear_of_ends(now);
+    }
+
+    /// Tells the routers and the source of the requests that have ended.
+    fn hear_of_ends(&mut self, now: Ticks) {
+        self.router.hear(&mut self.cluster, now);
+        self.arrivals.hear(&mut self.cluster, now);
+        self.cluster.forget_closed();
     }
 
     /// Phase 2: the rules are asked about requests whose prefill or reasoning ended in these steps.
@@ -326,6 +348,9 @@ impl Simulation {
         if self.can_happen.migrations {
             rare();
             self.migrations.deliver(&mut self.cluster, now);
+            if self.can_happen.cancels {
+                self.hear_of_ends(now);
+            }
         }
     }
 

@@ -69,6 +69,16 @@ impl Held {
         self.blocked.add(blocks, &kind);
     }
 
+    /// Removes a request that is cancelled. Returns whether it was held.
+    pub(super) fn remove(&mut self, row: usize, cluster: &Cluster) -> bool {
+        if self.queue.len() == 0 {
+            return false;
+        }
+        let (kind, before) = (self.kind(row, cluster), self.queue.len());
+        self.queue.remove(row as u32, &kind);
+        self.queue.len() < before
+    }
+
     /// Whether something has changed since the rule was asked last.
     pub(super) fn has_news(&self, cluster: &Cluster) -> bool {
         self.queue.len() > 0 && cluster.changes() != self.asked_at

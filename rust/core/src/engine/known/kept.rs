@@ -49,11 +49,11 @@ impl Kept {
         }
     }
 
-    /// Adds `n` requests that are on no instance.
-    pub(super) fn grow(&mut self, n: usize) {
-        self.at.resize(self.at.len() + n, NONE);
+    /// Adds requests that are on no instance until there are `n`.
+    pub(super) fn grow_to(&mut self, n: usize) {
+        self.at.resize(n, NONE);
         if !self.decode.is_empty() {
-            self.decode.resize(self.at.len(), NONE);
+            self.decode.resize(n, NONE);
         }
     }
 

@@ -63,10 +63,10 @@ impl Known {
         }
     }
 
-    /// Adds `n` requests that have not arrived.
-    pub(in crate::engine) fn grow(&mut self, n: usize) {
+    /// Adds requests that have not arrived until there are `n`.
+    pub(in crate::engine) fn grow_to(&mut self, n: usize) {
         if let Some(kept) = &mut self.kept {
-            kept.grow(n);
+            kept.grow_to(n);
         }
     }
 

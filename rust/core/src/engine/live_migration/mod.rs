@@ -155,9 +155,9 @@ impl Migrations {
         self.under_way.iter().any(|migration| migration.request == request)
     }
 
-    /// Forgets migrations whose request finished before it left.
+    /// Forgets migrations whose request finished, or was cancelled, before it left.
     pub(super) fn forget_finished(&mut self, cluster: &Cluster) {
-        self.under_way.retain(|migration| !cluster.has_finished(migration.request));
+        self.under_way.retain(|migration| !cluster.has_ended(migration.request));
     }
 
     /// Removes the migration of a request that was asked to leave, and migrates it now.
@@ -214,12 +214,15 @@ impl Migrations {
                 Payload::Request { slot, migrating } => {
                     cluster.free_migrated(source, slot, now);
                     cluster.migrate_in(target, &migrating, now);
+                    leave_if_cancelled(migrating.request, cluster, now);
                 }
                 Payload::Kv(pull) if cluster.release_if_called_off(target, pull.slot, now) => {}
                 Payload::Kv(pull) => {
                     cluster.free_migrated(source, pull.origin.slot, now);
                     cluster.note_handover(target, &pull, first_byte, now);
                     cluster.receive(target, pull.slot, now);
+                    let request = cluster.instance(target).request_in(pull.slot);
+                    leave_if_cancelled(request, cluster, now);
                 }
                 Payload::Copy(stage) => self.follow(stage, cluster, now),
             }
@@ -233,6 +236,19 @@ impl Migrations {
         if let Some(place) = place {
             self.leases.remove(place);
         }
+    }
+
+    /// Frees the KV of a request that was offered to `target` and has been cancelled.
+    pub(super) fn withdraw(
+        &mut self,
+        target: usize,
+        request: u32,
+        origin: &Origin,
+        cluster: &mut Cluster,
+        now: Ticks,
+    ) {
+        self.forget_lease(target, request);
+        cluster.free_migrated(origin.instance, origin.slot, now);
     }
 
     /// Gives up the KV of the requests that were not accepted in time.
@@ -359,6 +375,14 @@ impl Migrations {
         let payload = Payload::Request { slot, migrating };
         let sent = self.network.send(Transfer { source, target, payload }, bytes, now);
         self.log.add(migration.request, (source, target), TransferKind::Request, bytes, sent, now);
+    }
+}
+
+/// Removes a request that was cancelled while it was in transfer.
+fn leave_if_cancelled(request: u32, cluster: &mut Cluster, now: Ticks) {
+    if cluster.is_cancelled(request) {
+        rare();
+        cluster.remove_cancelled(request, now);
     }
 }
 

@@ -45,7 +45,7 @@ impl Draws {
 }
 
 /// A number in which every bit depends on every bit of `x`.
-pub(super) fn mix(x: u64) -> u64 {
+pub(in crate::engine) fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ (x >> 31)

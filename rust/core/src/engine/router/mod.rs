@@ -21,7 +21,8 @@ pub(super) use pick::{Best, Candidates};
 pub(super) use view::RouterView;
 
 use books::Books;
-use draws::{Draws, mix};
+use draws::Draws;
+pub(super) use draws::mix;
 use equals::Memory;
 use least_loaded::least_loaded;
 use pick::LowerBound;

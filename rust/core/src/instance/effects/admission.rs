@@ -2,6 +2,7 @@
 
 use super::{AdmissionOffer, Candidate, Effects, Place};
 use crate::config::QueueOrder;
+use crate::hint::rare;
 use crate::instance::Part;
 use crate::instance::batch::Chunk;
 use crate::instance::observers::Fact;
@@ -97,10 +98,21 @@ impl Effects<'_> {
         let (row, trace) = (request as usize, self.trace);
         let arrival = trace.arrival[row];
         let slot = self.on.requests.insert(request, trace.prompt_tokens[row], trace.output_tokens[row]);
-        self.on.requests[slot].contents = trace.origin(request);
+        self.cut_output(slot);
+        self.on.requests[slot].row.index = trace.origin(request);
         self.on.requests[slot].times.came_at = arrival;
         self.on.observers.readers.open(slot, arrival);
         slot
+    }
+
+    /// Has a request end with the token after which its client cancels it, if it does.
+    #[inline]
+    pub(super) fn cut_output(&mut self, slot: Slot) {
+        if self.trace.waits.cancels.tokens.is_some() {
+            rare();
+            let state = &mut self.on.requests[slot];
+            state.output = self.trace.last_token(state.request as usize);
+        }
     }
 
     /// Admits a request without KV, with the blocks that the prefix cache has of it.

@@ -81,7 +81,12 @@ impl Effects<'_> {
             if let Some(mut ranks) = self.ranks() {
                 ranks.move_to(slot, List::Gone, now);
             }
-            self.observe(Fact::Finished, slot, now);
+            if !self.recorder.columns.cancelled_at.is_empty() && self.is_cut_short(slot) {
+                rare();
+                self.observe(Fact::Cancelled { ran: true }, slot, now);
+            } else {
+                self.observe(Fact::Finished, slot, now);
+            }
             self.free_or_defer(slot, true);
         }
         self.on.completed = completed;

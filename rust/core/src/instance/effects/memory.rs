@@ -22,8 +22,8 @@ impl Effects<'_> {
     /// Frees the blocks and the slot of a request that has left.
     fn free(&mut self, slot: Slot) {
         let state = &mut self.on.requests[slot];
-        // A request that was moved to another instance may return.
-        let returns = state.generated < state.output;
+        // A request that was moved to another instance may return, and a cancelled one may be sent again.
+        let returns = state.generated < state.output || self.recorder.is_cancelled(state.request as usize);
         self.on.kv.release(state.owner(), state.computed, returns, &mut state.blocks);
         self.on.requests.release(slot);
     }

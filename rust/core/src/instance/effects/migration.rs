@@ -148,7 +148,8 @@ impl Effects<'_> {
             self.trace.prompt_tokens[row],
             self.trace.output_tokens[row],
         );
-        self.on.requests[slot].contents = self.trace.origin(migrated.request);
+        self.cut_output(slot);
+        self.on.requests[slot].row.index = self.trace.origin(migrated.request);
         let answers = self.trace.is_answering(row, generated);
         let state = &mut self.on.requests[slot];
         state.phase = phase;

@@ -8,6 +8,7 @@
 mod accumulators;
 mod admission;
 mod arrive;
+mod cancel;
 mod candidate;
 mod completion;
 mod expected;
@@ -25,6 +26,7 @@ mod start;
 mod steps;
 mod swapped;
 
+pub(crate) use cancel::Cancelled;
 pub(super) use candidate::{AdmissionOffer, Candidate, Place};
 pub(crate) use migration::MigratingRequest;
 

@@ -20,7 +20,7 @@ impl Effects<'_> {
             return 0;
         }
         self.apply(&run, run.steps);
-        let before = self.on.observers.stats.finished;
+        let before = self.ended();
         self.on.batch.finish_layers();
         self.observe_layers((run.start, now));
         if !self.on.batch.chunks().is_empty() {
@@ -30,11 +30,21 @@ impl Effects<'_> {
         if !self.on.completed.is_empty() {
             self.complete(now);
         }
+        if self.on.observers.outbox.has_cancelled() {
+            rare();
+            self.cancel_after_step(now);
+        }
         self.on.observers.outbox.report_departures(&self.on.requests);
         if cfg!(debug_assertions) {
             self.check_invariants();
         }
-        self.on.observers.stats.finished - before
+        self.ended() - before
+    }
+
+    /// Requests that finished here, or were cancelled.
+    #[inline]
+    fn ended(&self) -> u64 {
+        self.on.observers.stats.finished + self.on.observers.stats.cancelled
     }
 
     /// Applies those steps of the run in progress that have ended by `now`, so that what is

@@ -192,6 +192,11 @@ impl Transfers {
         None
     }
 
+    /// A received request that waits is cancelled.
+    pub(crate) fn remove_received(&mut self, slot: Slot) {
+        self.received.retain(|&other| other != slot);
+    }
+
     /// A received request, in row `request`, is admitted.
     pub(crate) fn admit(&mut self, slot: Slot, request: u32) {
         self.admitted.push(request);

@@ -52,7 +52,10 @@ impl Adapters {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "so that the test drops out")]
     pub(super) fn minds(fact: Fact) -> bool {
-        matches!(fact, Fact::Admitted { .. } | Fact::Preempted | Fact::Finished)
+        matches!(
+            fact,
+            Fact::Admitted { .. } | Fact::Preempted | Fact::Finished | Fact::Cancelled { ran: true }
+        )
     }
 
     /// Notes a request that runs from now on, or no longer.
@@ -61,7 +64,7 @@ impl Adapters {
         let Some(adapter) = of.trace.adapter_of(of.row()) else { return };
         match fact {
             Fact::Admitted { .. } => self.enter(adapter),
-            Fact::Preempted | Fact::Finished => self.leave(adapter),
+            Fact::Preempted | Fact::Finished | Fact::Cancelled { ran: true } => self.leave(adapter),
             _ => {}
         }
     }

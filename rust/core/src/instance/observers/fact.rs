@@ -49,6 +49,11 @@ pub(in crate::instance) enum Fact {
     Finished,
     /// It was dropped, as it could never be admitted again.
     Dropped,
+    /// It left, as its client had cancelled it.
+    Cancelled {
+        /// Whether it was admitted.
+        ran: bool,
+    },
     /// It migrated to another instance.
     Left,
     /// It migrated from another instance, and counts here from now on.

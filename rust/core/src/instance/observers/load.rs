@@ -89,7 +89,7 @@ impl Load {
                 self.answering += u64::from(state.answering);
             }
             Fact::Finished => self.remove(u64::from(state.prompt) + u64::from(state.output), true),
-            Fact::Left | Fact::Dropped => {
+            Fact::Left | Fact::Dropped | Fact::Cancelled { .. } => {
                 self.remove(u64::from(state.target()), state.answering);
                 if state.generated == 0 {
                     self.end_prefill(of.prefill);

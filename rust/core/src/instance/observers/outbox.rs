@@ -22,6 +22,8 @@ pub(crate) struct Outbox {
     phase_changes: Vec<(AdmissionSeq, PhaseChange, Slot)>,
     /// Requests told to leave, with their rows: a slot may be reused meanwhile.
     leaving: Vec<(Slot, u32)>,
+    /// Requests that are cancelled, and leave once the step in progress has ended, with their rows.
+    cancelled: Vec<(Slot, u32)>,
     /// Requests whose prompt ends with the step in progress, if that is reported and the engine has not asked since.
     last_steps: Vec<(AdmissionSeq, Slot)>,
     /// Requests dropped since the engine last asked.
@@ -109,6 +111,22 @@ impl Outbox {
     /// Has a request leave once the step in progress has ended.
     pub(crate) fn request_departure(&mut self, slot: Slot, requests: &RequestTable) {
         self.leaving.push((slot, requests[slot].request));
+    }
+
+    /// Has a cancelled request leave once the step in progress has ended.
+    pub(crate) fn cancel_after_step(&mut self, slot: Slot, requests: &RequestTable) {
+        self.cancelled.push((slot, requests[slot].request));
+    }
+
+    /// Whether cancelled requests leave once the step in progress has ended.
+    #[inline]
+    pub(crate) fn has_cancelled(&self) -> bool {
+        !self.cancelled.is_empty()
+    }
+
+    /// Takes these requests, in the order in which they were cancelled.
+    pub(crate) fn take_cancelled(&mut self) -> Vec<(Slot, u32)> {
+        std::mem::take(&mut self.cancelled)
     }
 
     /// At the end of a step: reports the requests told to leave that still decode.

@@ -48,6 +48,13 @@ impl Recorder {
                 self.columns.reason[of.row()] = Reason::ExceedsBudget as u8;
                 self.close(of.state.request, Status::Rejected, of.state.totals());
             }
+            Fact::Cancelled { .. } => {
+                if !self.is_cancelled(of.row()) {
+                    // Its last token was the one after which its client cancels it.
+                    self.cancel(of.row(), Reason::Cancelled, of.now);
+                }
+                self.close(of.state.request, Status::Cancelled, of.state.totals());
+            }
             Fact::Landed { transfer, wait, .. } => {
                 self.migrated(of.row(), transfer, of.is_before_answer());
                 self.columns.handover_wait[of.row()] += wait;

@@ -12,6 +12,7 @@ impl InstanceStats {
             Fact::Preempted => self.preemptions += 1,
             Fact::Finished => self.finished += 1,
             Fact::Dropped => self.dropped += 1,
+            Fact::Cancelled { .. } => self.cancelled += 1,
             Fact::Left => self.sent += 1,
             Fact::Landed { expired: false, .. } => self.landed += 1,
             Fact::Landed { expired: true, .. } => self.expired_offers += 1,

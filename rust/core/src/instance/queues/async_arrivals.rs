@@ -50,6 +50,12 @@ impl AsyncArrivals {
         if due { self.arrived.pop_front().map(|(_, queued)| queued) } else { None }
     }
 
+    /// Removes a request that is cancelled. Returns whether it was kept.
+    pub(crate) fn remove(&mut self, request: u32) -> bool {
+        let at = self.arrived.iter().position(|(_, queued)| queued.request == request);
+        at.and_then(|at| self.arrived.remove(at)).is_some()
+    }
+
     /// Number of requests that are kept.
     pub(crate) fn arrived(&self) -> u64 {
         self.arrived.len() as u64
@@ -103,6 +109,16 @@ mod tests {
         ahead.push(Queued { request: 1, slot: None }, 6);
         assert_eq!(ahead.pop_due().map(|queued| queued.request), Some(0));
         assert_eq!((ahead.pop_due(), ahead.arrived()), (None, 1));
+    }
+
+    #[test]
+    fn a_cancelled_request_is_not_kept() {
+        let mut ahead = AsyncArrivals::default();
+        for request in 0..3 {
+            ahead.push(Queued { request, slot: None }, 5);
+        }
+        assert!(ahead.remove(1) && !ahead.remove(1));
+        assert_eq!(ahead.iter().map(|queued| queued.request).collect::<Vec<_>>(), [0, 2]);
     }
 
     #[test]

@@ -116,6 +116,23 @@ impl WaitingQueue {
         self.len -= u64::from(gone.is_some());
     }
 
+    /// Removes a request that is cancelled. Returns whether it was queued.
+    pub(crate) fn remove(&mut self, request: u32) -> bool {
+        let is_it = |queued: &Queued| queued.request == request;
+        let removed = match &mut self.order {
+            Order::Fifo(queue) | Order::Sorted(queue) => {
+                queue.iter().position(is_it).and_then(|at| queue.remove(at)).is_some()
+            }
+            Order::Priority(heap) => {
+                let before = heap.len();
+                heap.retain(|Reverse((_, queued))| !is_it(queued));
+                heap.len() < before
+            }
+        };
+        self.len -= u64::from(removed);
+        removed
+    }
+
     /// Sorts by a key, stably, if the order is by one and at most `most` requests are
     /// queued.
     pub(crate) fn sort_by_key(&mut self, most: u64, key: impl FnMut(&Queued) -> u32) {
@@ -169,6 +186,21 @@ mod tests {
         queue.push_migrated(3, 8, &trace);
         assert_eq!((queue.front().map(|queued| queued.slot), queue.len()), (Some(Some(8)), 4 + 1));
         assert_eq!(drain(&mut queue), [3, 1, 0, 2, 5]);
+    }
+
+    #[test]
+    fn a_cancelled_request_leaves_from_any_place() {
+        let trace = Trace { priority: Some(vec![2, 1, 0]), ..Trace::default() };
+        for order in [QueueOrder::Arrival, QueueOrder::Priority, QueueOrder::LongestPrefix { most: 9 }] {
+            let mut queue = WaitingQueue::new(&order);
+            for request in 0..3 {
+                queue.push_arrival(request, &trace);
+            }
+            assert!(queue.remove(1) && !queue.remove(1));
+            let left = drain(&mut queue);
+            assert!(left == [0, 2] || left == [2, 0]);
+            assert_eq!(queue.len(), 0);
+        }
     }
 
     #[test]

@@ -92,6 +92,23 @@ impl Queues {
         self.swapped.remove(0);
     }
 
+    /// Removes a request that is cancelled while it waits without KV, or with KV that was migrated in.
+    pub(crate) fn remove_waiting(&mut self, request: u32, slot: Option<Slot>) {
+        self.migrated_in.retain(|&other| Some(other) != slot);
+        if !self.waiting.remove(request) {
+            self.ahead.remove(request);
+        }
+    }
+
+    /// Removes a swapped-out request that is cancelled. `ranked`: the ranking orders it.
+    pub(crate) fn remove_swapped(&mut self, slot: Slot, ranked: bool) {
+        if ranked {
+            self.ranked_swapped -= 1;
+        } else {
+            self.swapped.retain(|&other| other != slot);
+        }
+    }
+
     /// Queues a preempted request: ahead of all, or by its priority; where `late`,
     /// once the present step is formed.
     pub(crate) fn push_preempted(&mut self, slot: Slot, late: bool, requests: &RequestTable, trace: &Trace) {

@@ -148,6 +148,14 @@ impl Ranking {
         (changes || self.inputs.change_with_admission()) && !self.classes.settles[class.0 as usize]
     }
 
+    /// Removes a request without a slot that is cancelled. Returns whether there was one.
+    pub(crate) fn remove_arrival(&mut self, row: u32) -> bool {
+        let Some(id) = self.new.find(row) else { return false };
+        let (arrival, _) = self.new.take(id);
+        self.classes.members[arrival.class.0 as usize] -= 1;
+        true
+    }
+
     /// Removes the best request without a slot. Returns its rank, its class and when it entered that, and whether time may
     /// change its rank.
     fn take_arrival(&mut self) -> Option<(RankKey, (u32, Ticks), bool)> {

@@ -79,6 +79,11 @@ impl NewArrivals {
         self.entries[id as usize]
     }
 
+    /// The id of a request, by its row.
+    pub(super) fn find(&self, row: u32) -> Option<Id> {
+        self.entries.iter().position(|entry| entry.row == row).map(|id| id as Id)
+    }
+
     /// Removes a request. Returns it, and when its rank may change.
     pub(super) fn take(&mut self, id: Id) -> (NewArrival, Option<Ticks>) {
         let due = self.due.get(id);

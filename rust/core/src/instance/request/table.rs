@@ -21,11 +21,11 @@ pub(crate) type AdmissionSeq = u64;
 pub(crate) struct RequestState {
     /// Its row: its number in the order of arrival.
     pub(crate) request: u32,
-    /// The row in the trace whose blocks its KV has.
-    pub(crate) contents: u32,
+    /// Its row in the trace.
+    pub(crate) row: TraceRow,
     /// Prompt tokens.
     pub(crate) prompt: u32,
-    /// Output tokens, all told.
+    /// Output tokens with which it ends: all, or those after which its client cancels it.
     pub(crate) output: u32,
     /// Tokens whose KV exists; stale while the request is in the decode set.
     pub(crate) computed: u32,
@@ -50,6 +50,15 @@ pub(crate) struct RequestState {
 }
 
 const _: () = assert!(size_of::<RequestState>() == 128);
+
+/// The row of a request in the trace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TraceRow {
+    /// Its index: the contents of its blocks are named by it.
+    pub(crate) index: u32,
+    /// Output tokens, all told.
+    pub(crate) output: u32,
+}
 
 /// The state of a member of the decode set.
 #[derive(Debug, Clone, Copy, Default)]
@@ -88,7 +97,7 @@ impl RequestState {
     fn new(request: u32, prompt: u32, output: u32) -> Self {
         Self {
             request,
-            contents: request,
+            row: TraceRow { index: request, output },
             prompt,
             output,
             computed: 0,
@@ -138,7 +147,7 @@ impl RequestState {
 
     /// Owner of the content of its blocks.
     pub(crate) fn owner(&self) -> ContentOwner {
-        ContentOwner { request: self.contents, prompt: self.prompt }
+        ContentOwner { request: self.row.index, prompt: self.prompt }
     }
 }
 
@@ -168,6 +177,18 @@ impl RequestTable {
     pub(crate) fn release(&mut self, slot: Slot) {
         self.slots[slot as usize].phase = Phase::Vacant;
         self.vacant.push(slot);
+    }
+
+    /// The slot of a request that has not left.
+    pub(crate) fn find(&self, request: u32) -> Option<Slot> {
+        let gone = |phase| matches!(phase, Phase::Vacant | Phase::Deferred | Phase::MigratingOut);
+        let of = |state: &RequestState| state.request == request && !gone(state.phase);
+        self.slots.iter().position(of).map(|slot| slot as Slot)
+    }
+
+    /// Whether a request has left, and its blocks are read.
+    pub(crate) fn is_read(&self, request: u32) -> bool {
+        self.slots.iter().any(|state| state.request == request && state.phase == Phase::MigratingOut)
     }
 
     /// All requests, in slot order.

@@ -63,7 +63,7 @@ impl Reader<'_> {
             row: state.request,
             now,
             prompt: state.prompt,
-            output: state.output,
+            output: state.row.output,
             generated,
             computed,
             decoding,

@@ -241,13 +241,18 @@ impl Books {
         }
     }
 
-    /// Notes that a request has finished, or was dropped.
-    fn close(&mut self, row: u32, trace: &Trace) {
+    /// Notes that a request has left. Returns the instance on which it was booked.
+    fn remove(&mut self, row: u32) -> Option<u32> {
         self.asked = None;
         if let Some(active) = &mut self.active {
             active.blocks.remove(row);
         }
-        let Some(instance) = self.places.remove(&row) else { return };
+        self.places.remove(&row)
+    }
+
+    /// Notes that a request has finished, or was dropped.
+    fn close(&mut self, row: u32, trace: &Trace) {
+        let Some(instance) = self.remove(row) else { return };
         if let Some(Index { blocks, learns: Learns::Finished, most, path }) = &mut self.index {
             blocks.learn(row, path.of_all(row, trace).take(*most as usize), instance as usize);
         }
@@ -271,6 +276,7 @@ impl Books {
                 match notice {
                     Notice::FirstToken(row) => self.end_prefill(row, cluster.trace()),
                     Notice::Closed(row) => self.close(row, cluster.trace()),
+                    Notice::Cancelled(row) => drop(self.remove(row)),
                 }
             }
         }
@@ -293,7 +299,7 @@ impl Books {
         let Some(active) = &self.active else { return };
         let mut yielded: Vec<(u32, u32)> = cluster.instance(instance).output_tokens().collect();
         for &(_, notice) in notices {
-            if let Notice::Closed(row) = notice {
+            if let Notice::Closed(row) | Notice::Cancelled(row) = notice {
                 yielded.retain(|one| one.0 != row);
                 yielded.push((row, cluster.tokens_yielded(row)));
             }
@@ -317,6 +323,7 @@ impl Books {
                 }
                 Event::Notice(Notice::FirstToken(row)) => self.end_prefill(row, cluster.trace()),
                 Event::Notice(Notice::Closed(row)) => self.close(row, cluster.trace()),
+                Event::Notice(Notice::Cancelled(row)) => drop(self.remove(row)),
             }
         }
     }

@@ -131,7 +131,9 @@ impl Accumulators {
                 self.charge_running(of.slot, 1, of.now);
             }
             Fact::Yielded { .. } => self.charge_tokens(of.slot, 1, of.now),
-            Fact::Preempted | Fact::Left => self.charge_running(of.slot, -1, of.now),
+            Fact::Preempted | Fact::Left | Fact::Cancelled { ran: true } => {
+                self.charge_running(of.slot, -1, of.now);
+            }
             Fact::Finished => {
                 self.charge_running(of.slot, -1, of.now);
                 self.charge_all(of.slot, u64::from(state.prompt), u64::from(state.output), of.now);
@@ -140,6 +142,7 @@ impl Accumulators {
             | Fact::Joined { .. }
             | Fact::Passed { .. }
             | Fact::Dropped
+            | Fact::Cancelled { ran: false }
             | Fact::Came
             | Fact::Landed { .. } => {}
         }

@@ -75,7 +75,7 @@ impl Readers {
                 }
                 pacing.remove(slot);
             }
-            Fact::Dropped => {
+            Fact::Dropped | Fact::Cancelled { .. } => {
                 pacing.remove(slot);
             }
             _ => {}

@@ -1,0 +1,78 @@
+//! Requests that their clients cancel.
+
+use super::Cluster;
+use crate::instance::{Cancelled, Origin};
+use crate::metrics::{NO_INSTANCE, Reason, Status};
+use crate::time::Ticks;
+
+impl Cluster {
+    /// Whether a request has finished or was cancelled, and has left its instance.
+    pub(in crate::engine) fn has_ended(&self, request: u32) -> bool {
+        let status = self.recorder.columns.status[request as usize];
+        status == Status::Finished as u8 || status == Status::Cancelled as u8
+    }
+
+    /// Whether a request was cancelled that has not left.
+    pub(in crate::engine) fn is_cancelled(&self, request: u32) -> bool {
+        self.recorder.is_cancelled(request as usize) && !self.has_ended(request)
+    }
+
+    /// Whether a client sends a request again that has ended so.
+    pub(in crate::engine) fn may_be_repeated(&self, request: u32, status: Status) -> bool {
+        let reason = self.recorder.columns.reason[request as usize];
+        match status {
+            Status::Cancelled => reason == Reason::TimedOut as u8,
+            Status::Rejected => reason == Reason::Policy as u8,
+            Status::GaveUp => true,
+            _ => false,
+        }
+    }
+
+    /// Cancels a request that is on no instance yet. `held`: a router holds it.
+    pub(in crate::engine) fn cancel_unrouted(&mut self, row: usize, reason: Reason, held: bool, now: Ticks) {
+        if held {
+            self.note_held(row, now);
+        }
+        self.recorder.cancel(row, reason, now);
+        self.recorder.columns.status[row] = Status::Cancelled as u8;
+        // Others that are held may wait behind it.
+        self.recorder.changes += 1;
+        self.settled += 1;
+    }
+
+    /// Cancels a request that was sent to an instance. If its KV was offered, returns the instance that had the offer, and
+    /// where the KV is.
+    pub(in crate::engine) fn cancel(
+        &mut self,
+        request: u32,
+        reason: Reason,
+        now: Ticks,
+    ) -> Option<(usize, Origin)> {
+        self.recorder.cancel(request as usize, reason, now);
+        self.remove_cancelled(request, now)
+    }
+
+    /// Removes a request from its instance that was cancelled, now or once the step in progress has ended.
+    pub(in crate::engine) fn remove_cancelled(
+        &mut self,
+        request: u32,
+        now: Ticks,
+    ) -> Option<(usize, Origin)> {
+        let columns = &self.recorder.columns;
+        let row = request as usize;
+        let last = columns.last_instance.get(row).copied().unwrap_or(NO_INSTANCE);
+        let index = if last == NO_INSTANCE { columns.instance[row] } else { last } as usize;
+        self.catch_up(index, now);
+        self.truncate_run(index, now);
+        let cancelled = self.at(index).cancel(request, now);
+        if cancelled != Cancelled::Later {
+            self.outstanding[index] -= 1;
+            self.settled += 1;
+        }
+        self.leave_if_done(index, now);
+        match cancelled {
+            Cancelled::Offered(origin) => Some((index, origin)),
+            Cancelled::Left | Cancelled::Later => None,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! When clients cancel their requests, as the trace says.
+
+use super::{Error, HORIZON, Trace};
+use crate::time::{NEVER, Ticks};
+
+/// When clients cancel their requests, by row of the trace. A column that is left out cancels none.
+#[derive(Debug, Clone, Default)]
+pub struct Cancels {
+    /// Ticks from when a request is sent until its client cancels it; [`NEVER`](crate::NEVER): it does not.
+    pub after: Option<Vec<Ticks>>,
+    /// Output tokens after which its client cancels it; `u32::MAX`: it does not.
+    pub tokens: Option<Vec<u32>>,
+}
+
+impl Cancels {
+    /// Whether no client cancels a request.
+    pub fn is_empty(&self) -> bool {
+        self.after.is_none() && self.tokens.is_none()
+    }
+
+    /// Each column with its number of values.
+    pub(super) fn lengths(&self) -> [(&'static str, Option<usize>); 2] {
+        [
+            ("cancel_after", self.after.as_ref().map(Vec::len)),
+            ("cancel_after_tokens", self.tokens.as_ref().map(Vec::len)),
+        ]
+    }
+
+    /// Checks the rules that the engine relies on.
+    pub(super) fn validate(&self) -> Result<(), Error> {
+        let late = |&after: &Ticks| after > HORIZON && after != NEVER;
+        if let Some(row) = self.after.as_ref().and_then(|column| column.iter().position(late)) {
+            return Err(Error::trace(row, format!("cancel_after lies within 186 days, {HORIZON} ticks")));
+        }
+        if let Some(row) = self.tokens.as_ref().and_then(|column| column.iter().position(|&n| n == 0)) {
+            return Err(Error::trace(row, "cancel_after_tokens is 1 or more, was 0"));
+        }
+        Ok(())
+    }
+}
+
+impl Trace {
+    /// The output tokens with which the request in a place of the columns ends: all, or those after which its client
+    /// cancels it.
+    #[inline]
+    pub(crate) fn last_token(&self, place: usize) -> u32 {
+        let output = self.output_tokens[place];
+        match &self.waits.cancels.tokens {
+            None => output,
+            Some(tokens) => output.min(tokens[self.origin(place as u32) as usize]),
+        }
+    }
+
+    /// Ticks from when the request in a place of the columns is sent until its client cancels it; [`NEVER`]: it does not.
+    pub(crate) fn cancel_after(&self, place: u32) -> Ticks {
+        self.waits.cancels.after.as_ref().map_or(NEVER, |after| after[self.origin(place) as usize])
+    }
+
+    /// Appends a request again that has arrived, at the end of the columns.
+    pub(crate) fn repeat(&mut self, place: usize) {
+        let Self {
+            arrival,
+            prompt_tokens,
+            output_tokens,
+            reasoning_tokens,
+            priority,
+            score,
+            numbers,
+            tenant,
+            model,
+            adapter,
+            prefix: _,
+            session,
+            waits: _,
+            origins,
+        } = self;
+        arrival.push(arrival[place]);
+        prompt_tokens.push(prompt_tokens[place]);
+        output_tokens.push(output_tokens[place]);
+        for column in [reasoning_tokens, tenant, model, adapter, session, origins].into_iter().flatten() {
+            column.push(column[place]);
+        }
+        if let Some(column) = priority {
+            column.push(column[place]);
+        }
+        for column in numbers.iter_mut().chain(score) {
+            column.push(column[place]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Waits;
+
+    fn waits(cancels: Cancels) -> Waits {
+        Waits { cancels, ..Waits::default() }
+    }
+
+    fn trace() -> Trace {
+        Trace {
+            arrival: vec![5, 6],
+            prompt_tokens: vec![8, 9],
+            output_tokens: vec![4, 7],
+            waits: waits(Cancels { after: Some(vec![NEVER, 30]), tokens: Some(vec![u32::MAX, 3]) }),
+            ..Trace::default()
+        }
+    }
+
+    #[test]
+    fn a_request_ends_with_the_token_after_which_it_is_cancelled() {
+        let mut trace = trace();
+        assert_eq!([0, 1].map(|row| trace.last_token(row)), [4, 3]);
+        assert_eq!([0, 1].map(|row| trace.cancel_after(row)), [NEVER, 30]);
+        trace.origins = Some(vec![1, 0]);
+        trace.output_tokens.swap(0, 1);
+        assert_eq!([0, 1].map(|row| trace.last_token(row)), [3, 4]);
+    }
+
+    #[test]
+    fn a_request_that_is_sent_again_is_the_same_row() {
+        let mut trace = Trace { origins: Some(vec![1, 0]), priority: Some(vec![3, 4]), ..trace() };
+        trace.repeat(0);
+        assert_eq!((trace.len(), trace.prompt_tokens[2], trace.origin(2)), (3, 8, 1));
+        assert_eq!(trace.priority, Some(vec![3, 4, 3]));
+    }
+
+    #[test]
+    fn columns_are_checked() {
+        let none = Trace { waits: waits(Cancels { after: None, tokens: Some(vec![1, 0]) }), ..trace() };
+        assert!(none.validate().unwrap_err().to_string().contains("cancel_after_tokens is 1 or more"));
+        let late = Cancels { after: Some(vec![HORIZON + 1, 0]), tokens: None };
+        assert!(Trace { waits: waits(late), ..trace() }.validate().is_err());
+        let short = Cancels { after: Some(vec![1]), tokens: None };
+        assert!(Trace { waits: waits(short), ..trace() }.validate().is_err());
+        assert_eq!(trace().validate(), Ok(()));
+    }
+}
