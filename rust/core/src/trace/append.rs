@@ -17,25 +17,6 @@ impl Trace {
     ///
     /// Names the first column that one of them lacks.
     fn check_same_columns(&self, more: &Self) -> Result<(), Error> {
-        let pairs = [
-            ("reasoning_tokens", self.reasoning_tokens.is_some(), more.reasoning_tokens.is_some()),
-            ("priority", self.priority.is_some(), more.priority.is_some()),
-            ("score", self.score.is_some(), more.score.is_some()),
-            ("tenant", self.tenant.is_some(), more.tenant.is_some()),
-            ("model", self.model.is_some(), more.model.is_some()),
-            ("adapter", self.adapter.is_some(), more.adapter.is_some()),
-            ("session", self.session.is_some(), more.session.is_some()),
-            ("prefix", self.prefix.is_some(), more.prefix.is_some()),
-            ("output ids", self.outputs().is_some(), more.outputs().is_some()),
-            ("cancel_after", self.waits.cancels.after.is_some(), more.waits.cancels.after.is_some()),
-            ("cancel_after_tokens", self.waits.cancels.tokens.is_some(), more.waits.cancels.tokens.is_some()),
-        ];
-        for (name, ours, theirs) in pairs {
-            if ours != theirs {
-                let rule = if ours { "given" } else { "left out" };
-                return Err(Error::trace(0, format!("{name} must be {rule}, as at the start")));
-            }
-        }
         if self.numbers.len() != more.numbers.len() {
             let rule = format!("numbers must be {} columns, were {}", self.numbers.len(), more.numbers.len());
             return Err(Error::trace(0, rule));
@@ -43,6 +24,12 @@ impl Trace {
         if !more.waits.is_empty() {
             let rule = "must not wait for answers: a request that is submitted is sent at its moment";
             return Err(Error::trace(0, rule));
+        }
+        for ((name, ours), (_, theirs)) in std::iter::zip(self.lengths(), more.lengths()) {
+            if ours.is_some() != theirs.is_some() {
+                let rule = if ours.is_some() { "given" } else { "left out" };
+                return Err(Error::trace(0, format!("{name} must be {rule}, as at the start")));
+            }
         }
         let sizes = [self, more].map(|trace| trace.prefix.as_ref().map(|ids| ids.block_tokens));
         if sizes[0] != sizes[1] {

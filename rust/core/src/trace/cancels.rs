@@ -55,38 +55,6 @@ impl Trace {
     pub(crate) fn cancel_after(&self, place: u32) -> Ticks {
         self.waits.cancels.after.as_ref().map_or(NEVER, |after| after[self.origin(place) as usize])
     }
-
-    /// Appends a request again that has arrived, at the end of the columns.
-    pub(crate) fn repeat(&mut self, place: usize) {
-        let Self {
-            arrival,
-            prompt_tokens,
-            output_tokens,
-            reasoning_tokens,
-            priority,
-            score,
-            numbers,
-            tenant,
-            model,
-            adapter,
-            prefix: _,
-            session,
-            waits: _,
-            origins,
-        } = self;
-        arrival.push(arrival[place]);
-        prompt_tokens.push(prompt_tokens[place]);
-        output_tokens.push(output_tokens[place]);
-        for column in [reasoning_tokens, tenant, model, adapter, session, origins].into_iter().flatten() {
-            column.push(column[place]);
-        }
-        if let Some(column) = priority {
-            column.push(column[place]);
-        }
-        for column in numbers.iter_mut().chain(score) {
-            column.push(column[place]);
-        }
-    }
 }
 
 #[cfg(test)]

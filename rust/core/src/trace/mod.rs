@@ -1,6 +1,7 @@
 //! The trace: the requests to replay, as columns.
 
 mod append;
+mod by_place;
 mod cancels;
 mod waits;
 
@@ -133,39 +134,6 @@ impl Trace {
         self.origins.as_ref().map_or(place, |origins| origins[place as usize])
     }
 
-    /// Swaps two requests that have not arrived. The ids of their blocks, and what only clients read, stay where they are, by
-    /// row of the trace.
-    pub(crate) fn swap(&mut self, one: usize, other: usize) {
-        let Self {
-            arrival,
-            prompt_tokens,
-            output_tokens,
-            reasoning_tokens,
-            priority,
-            score,
-            numbers,
-            tenant,
-            model,
-            adapter,
-            prefix: _,
-            session,
-            waits: _,
-            origins,
-        } = self;
-        arrival.swap(one, other);
-        prompt_tokens.swap(one, other);
-        output_tokens.swap(one, other);
-        for column in [reasoning_tokens, tenant, model, adapter, session, origins].into_iter().flatten() {
-            column.swap(one, other);
-        }
-        if let Some(column) = priority {
-            column.swap(one, other);
-        }
-        for column in numbers.iter_mut().chain(score) {
-            column.swap(one, other);
-        }
-    }
-
     /// The ids of the blocks that outputs fill, where they are known.
     fn outputs(&self) -> Option<&OutputIds> {
         self.prefix.as_ref()?.outputs.as_ref()
@@ -249,9 +217,8 @@ impl Trace {
         Ok(())
     }
 
-    /// Checks that every column has a value for every request.
-    fn check_lengths(&self) -> Result<(), Error> {
-        let n = self.len();
+    /// Each column but that of arrivals, with its number of values.
+    fn lengths(&self) -> impl Iterator<Item = (&'static str, Option<usize>)> {
         let columns = [
             ("prompt_tokens", Some(self.prompt_tokens.len())),
             ("output_tokens", Some(self.output_tokens.len())),
@@ -267,7 +234,13 @@ impl Trace {
         ];
         let numbers = self.numbers.iter().map(|column| ("numbers", Some(column.len())));
         let others = self.waits.lengths().into_iter().chain(self.waits.cancels.lengths());
-        for (name, length) in columns.into_iter().chain(numbers).chain(others) {
+        columns.into_iter().chain(numbers).chain(others)
+    }
+
+    /// Checks that every column has a value for every request.
+    fn check_lengths(&self) -> Result<(), Error> {
+        let n = self.len();
+        for (name, length) in self.lengths() {
             if let Some(length) = length.filter(|&length| length != n) {
                 let rule = format!("{name} must have a value for each of {n} arrivals, had {length}");
                 return Err(Error::trace(n.min(length), rule));
