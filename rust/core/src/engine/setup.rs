@@ -89,9 +89,7 @@ impl Simulation {
         recorder.events = grows.then(Vec::new);
         recorder.room = config.record_most.map_or_else(RecordRoom::default, RecordRoom::new);
         recorder.notices = routing.books.exist().then(Vec::new);
-        let can_happen =
-            CanHappen { cancels: cancels.is_some(), ..can_happen(config, &known, reacts, grows) };
-        let can_happen = CanHappen { nothing: can_happen.nothing && !can_happen.cancels, ..can_happen };
+        let can_happen = can_happen(config, &known, Sent { reacts, grows, cancels: cancels.is_some() });
         let requests = trace.len();
         let mut entrance = Entrance::new(&config.entrance, sending, &mut trace);
         entrance.repeat_by(patience, &trace);
@@ -117,17 +115,27 @@ impl Simulation {
     }
 }
 
-/// The kinds of events that a configuration allows. `reactions`: whether requests may arrive as others end. `outside`: whether
-/// a caller may have instances change their pools.
-fn can_happen(config: &Config, known: &Known, reactions: bool, outside: bool) -> CanHappen {
+/// How requests are sent, and whether they may be cancelled.
+#[derive(Clone, Copy)]
+struct Sent {
+    /// Requests may arrive as others end.
+    reacts: bool,
+    /// A caller adds requests, and may have instances change their pools.
+    grows: bool,
+    /// Clients may cancel requests.
+    cancels: bool,
+}
+
+/// The kinds of events that a configuration allows.
+fn can_happen(config: &Config, known: &Known, sent: Sent) -> CanHappen {
     let routing = &config.routing;
     let together = config.lockstep.is_some() || known.is_reported();
-    let flips = outside && !config.leaving.is_empty();
+    let flips = sent.grows && !config.leaving.is_empty();
     CanHappen {
-        nothing: routing.only_sends() && !together && !reactions && !flips,
-        cancels: false,
+        nothing: routing.only_sends() && !together && !flips && !sent.reacts && !sent.cancels,
+        cancels: sent.cancels,
         passing: routing.on_arrival.reads_passing_time(),
-        reactions,
+        reactions: sent.reacts,
         migrations: routing.may_migrate(),
         timers: together || !routing.every.is_empty() || !config.leaving.is_empty(),
     }
@@ -139,8 +147,7 @@ pub(super) fn roles(config: &Config) -> Roles {
     Roles::new(present.collect(), config.leaving.clone())
 }
 
-/// The instances of a configuration, idle.
-/// `grows`: more requests follow those of the trace.
+/// The instances of a configuration, idle. `grows`: more requests follow those of the trace.
 pub(super) fn instances(config: &Config, trace: &Trace, grows: bool) -> Result<Vec<Instance>, Error> {
     let prefixes = number_contents(config, trace, grows)?;
     let pairs = std::iter::zip(&config.instances, &prefixes).enumerate();
