@@ -305,6 +305,12 @@ columns! {
 }
 
 impl Columns {
+    /// The instance that a request was on last; [`NO_INSTANCE`]: it has been on none.
+    pub(crate) fn place(&self, row: usize) -> u32 {
+        let last = self.last_instance.get(row).copied().unwrap_or(NO_INSTANCE);
+        if last == NO_INSTANCE { self.instance[row] } else { last }
+    }
+
     /// Writes of each request that was sent again how often it was, the tokens that were wasted by that, and when it was
     /// sent first, to each of its entries.
     fn sum_repeats(&mut self, origins: &[u32]) {

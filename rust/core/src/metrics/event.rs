@@ -1,6 +1,6 @@
 //! Events of requests, as a caller is told of them that drives a replay from outside.
 
-use super::{Columns, NO_INSTANCE, Recorder};
+use super::{NO_INSTANCE, Recorder};
 use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
 
@@ -70,7 +70,7 @@ impl Recorder {
         let mut events = self.events.as_mut().map(std::mem::take).unwrap_or_default();
         for event in &mut events {
             let row = event.request as usize;
-            event.instance = place(&self.columns, row);
+            event.instance = self.columns.place(row);
             if event.at == NEVER {
                 // At its arrival at the routers, or when they let it go.
                 event.at = trace.arrival[row] + self.columns.held.get(row).copied().unwrap_or(0);
@@ -79,10 +79,4 @@ impl Recorder {
         }
         events
     }
-}
-
-/// The last instance of a request.
-fn place(columns: &Columns, row: usize) -> u32 {
-    let last = columns.last_instance.get(row).copied().unwrap_or(NO_INSTANCE);
-    if last == NO_INSTANCE { columns.instance[row] } else { last }
 }

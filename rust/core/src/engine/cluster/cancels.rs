@@ -2,7 +2,7 @@
 
 use super::Cluster;
 use crate::instance::{Cancelled, Origin};
-use crate::metrics::{NO_INSTANCE, Reason, Status};
+use crate::metrics::{Reason, Status};
 use crate::time::Ticks;
 
 impl Cluster {
@@ -58,10 +58,7 @@ impl Cluster {
         request: u32,
         now: Ticks,
     ) -> Option<(usize, Origin)> {
-        let columns = &self.recorder.columns;
-        let row = request as usize;
-        let last = columns.last_instance.get(row).copied().unwrap_or(NO_INSTANCE);
-        let index = if last == NO_INSTANCE { columns.instance[row] } else { last } as usize;
+        let index = self.recorder.columns.place(request as usize) as usize;
         self.catch_up(index, now);
         self.truncate_run(index, now);
         let cancelled = self.at(index).cancel(request, now);
