@@ -36,6 +36,7 @@ impl FirstCopies {
         let page = self.pages[number / PAGE].get_or_insert_with(|| Box::new([NONE; PAGE]));
         &mut page[number % PAGE]
     }
+
     /// How many pages have a copy.
     #[cfg(test)]
     pub(super) fn pages_in_use(&self) -> usize {
