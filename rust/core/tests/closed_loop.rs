@@ -1,5 +1,7 @@
 //! Requests whose arrivals depend on the ends of others: a source that sends them as clients do that wait for answers.
 
+mod support;
+
 use paceline_core::{Config, NEVER, Outcome, PrefixIds, Simulation, Source, Status, Ticks, Trace};
 use proptest::prelude::*;
 
@@ -64,25 +66,7 @@ struct Case {
 }
 
 fn text(case: &Case, entrance: bool, leap: bool) -> String {
-    let instance = format!(
-        r#"{{
-            "blocks": {}, "block_tokens": 4, "max_model_len": null, "kv_bytes_per_token": 1,
-            "cost": {{"kind": "affine", "step": 100, "token": 1, "kv_token": 0}},
-            "scheduler": {{
-                "max_num_batched_tokens": 64, "max_num_seqs": 4, "long_prefill_token_threshold": 0,
-                "stages": [{{"kind": "running"}},
-                    {{"kind": "admit", "chunked": true, "unless_preempted": true, "unless_swapped": false,
-                      "count_decodes": true, "gather": null}}],
-                "exclusive_prefill": false, "order": {{"kind": "{}"}}, "victim": "latest",
-                "allocation": "chunk_if_all_fits", "watermark_blocks": 0, "watermark_when_idle": false,
-                "spare_block": false, "decodes_first": false, "refund": true,
-                "stop_at_own_preemption": false, "threshold_when_alone": false,
-                "preemption": {{"kind": "recompute"}}, "requeue_late": false,
-                "prefix_cache": {{"unknown_first": false}}, "schedule_ahead": false
-            }}
-        }}"#,
-        case.blocks, case.order
-    );
+    let instance = support::instance(case.blocks, case.order);
     let prediction = case.prediction.map_or("null".to_owned(), |(each, once, batch, serial)| {
         format!(r#"{{"each": {each}, "once": {once}, "batch": {batch}, "serial": {serial}}}"#)
     });

@@ -1,5 +1,7 @@
 //! Replays that are driven from outside: the same result as a replay of the same requests, in whatever slices they run.
 
+mod support;
+
 use paceline_core::{Config, EventKind, Outcome, PrefixIds, STATE_FIELDS, Simulation, Ticks, Trace};
 use proptest::prelude::*;
 
@@ -7,24 +9,7 @@ use proptest::prelude::*;
 type Request = (Ticks, u32, u32, i64, u64);
 
 fn config(blocks: u64, instances: usize, order: &str, leap: bool) -> Config {
-    let instance = format!(
-        r#"{{
-            "blocks": {blocks}, "block_tokens": 4, "max_model_len": null, "kv_bytes_per_token": 1,
-            "cost": {{"kind": "affine", "step": 100, "token": 1, "kv_token": 0}},
-            "scheduler": {{
-                "max_num_batched_tokens": 64, "max_num_seqs": 4, "long_prefill_token_threshold": 0,
-                "stages": [{{"kind": "running"}},
-                    {{"kind": "admit", "chunked": true, "unless_preempted": true, "unless_swapped": false,
-                      "count_decodes": true, "gather": null}}],
-                "exclusive_prefill": false, "order": {{"kind": "{order}"}}, "victim": "latest",
-                "allocation": "chunk_if_all_fits", "watermark_blocks": 0, "watermark_when_idle": false,
-                "spare_block": false, "decodes_first": false, "refund": true,
-                "stop_at_own_preemption": false, "threshold_when_alone": false,
-                "preemption": {{"kind": "recompute"}}, "requeue_late": false,
-                "prefix_cache": {{"unknown_first": false}}, "schedule_ahead": false
-            }}
-        }}"#
-    );
+    let instance = support::instance(blocks, order);
     let instances = vec![instance; instances].join(",");
     let text = format!(
         r#"{{"instances": [{instances}], "routing": {{"on_arrival": {{"rule": "fewest_requests"}}}},
