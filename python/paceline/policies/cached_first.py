@@ -5,7 +5,6 @@ from __future__ import annotations
 from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy import Expr, Policy, PrefixCache, Refresh, Rule, Scheduler, req, where
-from paceline.policy.stages import Admit, Running
 
 __all__ = ["cache_affinity", "residual_sjf"]
 
@@ -18,7 +17,6 @@ def _policy(
         scheduler=Scheduler(
             max_num_batched_tokens=limits[0],
             max_num_seqs=limits[1],
-            stages=(Running(), Admit(unless_preempted=True)),
             order=order,
             refresh=Refresh(steps=1),
             prefix_cache=PrefixCache(),

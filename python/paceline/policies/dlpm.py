@@ -5,7 +5,6 @@ from __future__ import annotations
 from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy import Policy, PrefixCache, Refresh, Rule, Scheduler, accumulated, req
-from paceline.policy.stages import Admit, Running
 
 __all__ = ["dlpm"]
 
@@ -65,7 +64,6 @@ def dlpm(
         scheduler=Scheduler(
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_seqs=max_num_seqs,
-            stages=(Running(), Admit(unless_preempted=True)),
             order=-req.cached_tokens,
             refresh=Refresh(steps=1),
             admits=deficit > 0,

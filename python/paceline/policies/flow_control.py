@@ -7,7 +7,6 @@ from typing import Literal
 from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy import Expr, Policy, Rule, Scheduler, accumulated, req
-from paceline.policy.stages import Admit, Running
 
 __all__ = ["flow_control"]
 
@@ -85,7 +84,6 @@ def flow_control(
         scheduler=Scheduler(
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_seqs=max_num_seqs,
-            stages=(Running(), Admit(unless_preempted=True)),
             order=tuple(order),
         ),
         on_arrival=routing,

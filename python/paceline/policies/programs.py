@@ -11,7 +11,7 @@ from paceline.policy.stages import Preemption
 __all__ = ["atlas", "plas"]
 
 
-def _scheduler(
+def _policy(
     name: str,
     service: Expr,
     shape: tuple[float, int],
@@ -74,7 +74,7 @@ def plas(
     runs is not demoted; a starved program is not promoted.
     """
     service = accumulated(by="session", prompt=1.0, output=1.0, when="finished")
-    return _scheduler("plas", service, (first_queue, queues), preemption, routing)
+    return _policy("plas", service, (first_queue, queues), preemption, routing)
 
 
 @typed(PolicyError)
@@ -113,4 +113,4 @@ def atlas(
     -----
     Source: as of `plas`: adaptive thread-level attained service; with the same differences.
     """
-    return _scheduler("atlas", req.column(column), (first_queue, queues), preemption, routing)
+    return _policy("atlas", req.column(column), (first_queue, queues), preemption, routing)

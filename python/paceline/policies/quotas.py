@@ -5,7 +5,6 @@ from __future__ import annotations
 from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy import Policy, Rule, Scheduler, accumulated
-from paceline.policy.stages import Admit, Running
 
 __all__ = ["quotas"]
 
@@ -57,7 +56,6 @@ def quotas(
         scheduler=Scheduler(
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_seqs=max_num_seqs,
-            stages=(Running(), Admit(unless_preempted=True)),
             admits=accumulated(by="tenant", running=1.0) < running,
         ),
         on_arrival=routing,

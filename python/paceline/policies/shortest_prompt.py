@@ -5,7 +5,6 @@ from __future__ import annotations
 from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy import Policy, Rule, Scheduler, req
-from paceline.policy.stages import Admit, Running
 
 __all__ = ["shortest_prompt"]
 
@@ -52,7 +51,6 @@ def shortest_prompt(
         scheduler=Scheduler(
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_seqs=max_num_seqs,
-            stages=(Running(), Admit(unless_preempted=True)),
             order=req.prompt_tokens + tokens_per_s * req.arrival,
         ),
         on_arrival=routing,

@@ -8,7 +8,6 @@ from typing import Literal
 from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy import Policy, Rule, Scheduler, accumulated
-from paceline.policy.stages import Admit, Running
 
 __all__ = ["vtc"]
 
@@ -81,7 +80,6 @@ def vtc(
         scheduler=Scheduler(
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_seqs=max_num_seqs,
-            stages=(Running(), Admit(unless_preempted=True)),
             order=service,
         ),
         on_arrival=routing,

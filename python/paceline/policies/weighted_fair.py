@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
-from paceline.policy import Policy, Rule, Scheduler, accumulated
-from paceline.policy.stages import Admit, Running
+from paceline.policies.vtc import vtc
+from paceline.policy import Policy, Rule
 
 __all__ = ["weighted_fair"]
 
@@ -55,14 +56,12 @@ def weighted_fair(
     from ``max_tokens``, as of vLLM's closed pull request 31909, are not modelled: traces do not
     have that limit.
     """
-    service = accumulated(by="tenant", prompt=1.0, output=1.0, weights=shares or (), lift="waiting_or_last")
-    return Policy(
-        name="weighted_fair",
-        scheduler=Scheduler(
-            max_num_batched_tokens=max_num_batched_tokens,
-            max_num_seqs=max_num_seqs,
-            stages=(Running(), Admit(unless_preempted=True)),
-            order=service,
-        ),
-        on_arrival=routing,
+    policy = vtc(
+        output_weight=1.0,
+        shares=shares,
+        lift="paper",
+        max_num_batched_tokens=max_num_batched_tokens,
+        max_num_seqs=max_num_seqs,
+        routing=routing,
     )
+    return replace(policy, name="weighted_fair")

@@ -14,7 +14,7 @@ from paceline.policy.expressions.wire import Names
 from paceline.policy.expressions.wire import to_wire as expression_to_wire
 from paceline.policy.queues import Class, Levels, Quantum, Refresh, keys_of, refuse_drift
 
-__all__ = ["accumulators_of", "keys_in", "levels_of", "quantum_of", "to_wire"]
+__all__ = ["accumulators_of", "keys_in", "levels_of", "quantum_of", "reads_cached", "to_wire"]
 
 _NAMED: dict[str, tuple[Expr, ...]] = {
     "arrival": (),  # the engine ranks requests with equal keys by arrival
@@ -50,10 +50,14 @@ def keys_in(
     return several
 
 
+def reads_cached(keys: Sequence[Expr]) -> bool:
+    """Whether keys read what the prefix cache has of a prompt."""
+    return any(req.cached_tokens.same(part) for key in keys for part in key.walk())
+
+
 def _check_looked_up(keys: Sequence[Expr], what: str, refresh: Refresh | None) -> None:
     """Refuse keys that read what the prefix cache has, where they are not evaluated for each step."""
-    reads = any(req.cached_tokens.same(part) for key in keys for part in key.walk())
-    if reads and (refresh is None or refresh.steps != 1):
+    if reads_cached(keys) and (refresh is None or refresh.steps != 1):
         raise PolicyError(
             f"{what} reads req.cached_tokens, which changes with each step: refresh must be "
             f"Refresh(steps=1), was {refresh!r}"

@@ -15,14 +15,13 @@ from paceline._toml import close_matches
 from paceline.errors import PolicyError
 from paceline.policy.composition import check_composition
 from paceline.policy.expressions.accumulated import Accumulated
-from paceline.policy.expressions.namespaces import req
 from paceline.policy.expressions.scope import Scope, condition
 from paceline.policy.expressions.tree import Expr, Operand
 from paceline.policy.expressions.wire import Names
 from paceline.policy.expressions.wire import to_wire as expression_to_wire
 from paceline.policy.loras import Loras
 from paceline.policy.queues import Class, Displace, Keys, Refresh, ranked
-from paceline.policy.ranking import accumulators_of, keys_in, levels_of, quantum_of, to_wire
+from paceline.policy.ranking import accumulators_of, keys_in, levels_of, quantum_of, reads_cached, to_wire
 from paceline.policy.stages import (
     Admit,
     Layered,
@@ -276,8 +275,7 @@ class Scheduler(Value):
         quantum_of(self.order, self.classes)
         levels_of(self.order, self.classes)
         keys = keys_in(self.order, self.classes, self.refresh)
-        looked_up = any(req.cached_tokens.same(part) for _, own in keys for key in own for part in key.walk())
-        if looked_up and self.prefix_cache is None:
+        if self.prefix_cache is None and any(reads_cached(own) for _, own in keys):
             raise PolicyError("order must not read req.cached_tokens where prefix_cache is None")
         if self.accumulators and any(isinstance(stage, Select) for stage in self.stages):
             raise PolicyError("stages must not be Select() where the order or admits reads accumulators")
