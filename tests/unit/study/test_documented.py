@@ -20,7 +20,8 @@ def test_a_document_names_tables_that_its_study_places(name: str) -> None:
     pages = ROOT / f"python/paceline/study/{name.replace('-', '_')}/pages.md"
     placed = place.findall(pages.read_text(encoding="utf-8"))
     named = place.findall((ROOT / f"docs/studies/{name}.md").read_text(encoding="utf-8"))
-    assert named
+    # More than ten, or all but one of a study that has few.
+    assert len(named) > 10 or len(named) >= len(placed) - 1
     assert set(named) <= set(placed)
 
 

@@ -53,6 +53,7 @@ def test_residual_sjf_answers_mooncakes_conversations_sooner(shared: Path) -> No
     """Beyond chance: the interval of the ratio to FCFS lies below 0."""
     study = run_study("vllm-proposals", Work(quick=True, data=shared / "traces"))
     rows = study.tables()["vllm-proposals"].frame.filter(pl.col("policy").str.starts_with("residual"))
+    assert len(rows) == 3  # rates of Mooncake's trace
     assert all(cell.endswith("%]") and ", -" in cell.rpartition(";")[2] for cell in rows["mean ttft"])
 
 

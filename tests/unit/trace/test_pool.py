@@ -82,7 +82,7 @@ def test_so_many_sessions_are_in_flight() -> None:
         sum(start <= moment < end for start, end in spans.select("start", "end").iter_rows())
         for moment in spans["start"].to_list()
     )
-    assert most <= 4
+    assert most == 4
 
 
 @pytest.mark.parametrize(
