@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import paceline
 from paceline import Affine, Cluster, Concurrency, Instance, Links, Trace, policies
 from paceline.policy import Policy, first_of, hold, inst, pick
 from paceline.testing import check
-
-TENTH = Cluster([Instance(cost=Affine(step_s=0.1), num_blocks=101)])
-"""A server whose every step takes a tenth of a second."""
-
-ALONE = policies.vllm(max_num_seqs=1)
-
-
-def sent(**columns: Any) -> Trace:
-    rows = len(columns["arrival"])
-    given = {"prompt_tokens": [8] * rows, "output_tokens": [1] * rows, **columns}
-    return Trace.from_columns(**given)
-
-
-def moments(result: paceline.Result, name: str) -> list[float | None]:
-    return [None if one is None else round(one, 9) for one in result.requests[name].to_list()]
+from unit.replaying.tenths import ALONE, TENTH, moments, sent
 
 
 def ends(result: paceline.Result) -> list[tuple[str, int]]:

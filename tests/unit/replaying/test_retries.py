@@ -10,36 +10,20 @@ import pytest
 import paceline
 from paceline import (
     SLO,
-    Affine,
     Cluster,
     Concurrency,
     ConfigError,
     Instance,
     Patience,
-    Trace,
     policies,
 )
 from paceline.policy import Policy, first_of, inst, pick, reject
 from paceline.testing import check
-
-TENTH = Cluster([Instance(cost=Affine(step_s=0.1), num_blocks=101)])
-"""A server whose every step takes a tenth of a second."""
-
-ALONE = policies.vllm(max_num_seqs=1)
-
-
-def sent(**columns: Any) -> Trace:
-    rows = len(columns["arrival"])
-    given = {"prompt_tokens": [8] * rows, "output_tokens": [1] * rows, **columns}
-    return Trace.from_columns(**given)
+from unit.replaying.tenths import ALONE, TENTH, moments, sent
 
 
 def by(most: int | None = None, **patience: Any) -> Concurrency:
     return Concurrency(most, patience=Patience(**{"jitter": 0.0, "growth": 1, **patience}))
-
-
-def moments(result: paceline.Result, name: str) -> list[float | None]:
-    return [None if one is None else round(one, 9) for one in result.requests[name].to_list()]
 
 
 def test_a_request_that_times_out_is_sent_again_after_the_wait() -> None:
