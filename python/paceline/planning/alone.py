@@ -65,10 +65,4 @@ def misses_alone(
 def _spread(trace: Trace, apart: float) -> Trace:
     """Return a trace with so many seconds between two arrivals."""
     frame = trace.frame.with_columns(arrival=pl.Series(np.arange(len(trace)) * apart))
-    return Trace(
-        frame,
-        name=trace.name,
-        source=trace.source,
-        dropped=trace.dropped,
-        prefix_block_tokens=trace.prefix_block_tokens,
-    )
+    return trace.with_frame(frame).by(None)

@@ -122,10 +122,4 @@ def score_trace(trace: Trace, scores: pl.DataFrame) -> Trace:
             f"have a row for each of {len(trace):,} requests, {int(without.sum()):,} are missing"
         )
     frame = trace.frame.drop("score", strict=False).with_columns(pl.Series("score", values))
-    return Trace(
-        frame,
-        name=trace.name,
-        source=trace.source,
-        dropped=trace.dropped,
-        prefix_block_tokens=trace.prefix_block_tokens,
-    )
+    return trace.with_frame(frame)

@@ -131,13 +131,7 @@ class Recipe:
                 arrivals=self.arrivals,
             )
             if self.requests is not None and self.requests < len(trace):
-                trace = Trace(
-                    trace.frame.head(self.requests),
-                    name=trace.name,
-                    source=trace.source,
-                    dropped=trace.dropped,
-                    prefix_block_tokens=trace.prefix_block_tokens,
-                )
+                trace = trace.with_frame(trace.frame.head(self.requests))
         else:
             assert self.preset is not None, "Invariant: __post_init__ checks it"
             assert self.requests is not None, "Invariant: __post_init__ checks it"

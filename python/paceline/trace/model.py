@@ -293,6 +293,42 @@ class Trace:
             setattr(copy, name, getattr(self, name))
         return copy
 
+    def with_frame(
+        self, frame: pl.DataFrame, *, name: str | None = None, dropped: Mapping[str, int] | None = None
+    ) -> Trace:
+        """Return a trace of other rows, made from this one: its source, block size and clients stay.
+
+        Parameters
+        ----------
+        frame
+            A table in the columns of traces.
+        name
+            Its name in messages and tables; None: that of this trace.
+        dropped
+            Requests that were left out, by reason; None: those of this trace.
+
+        Raises
+        ------
+        TraceError
+            If a rule of the schema is broken.
+
+        Examples
+        --------
+        >>> trace = Trace.from_columns(arrival=[0.0, 1.0], prompt_tokens=[9, 8], output_tokens=[2, 3])
+        >>> later = trace.with_frame(trace.frame.tail(1), name="later", dropped={"before noon": 1})
+        >>> later.name, len(later), later.dropped["before noon"]
+        ('later', 1, 1)
+        """
+        changed = Trace(
+            frame,
+            name=self._name if name is None else name,
+            source=self._source,
+            dropped=self._dropped if dropped is None else dropped,
+            prefix_block_tokens=self._prefix_block_tokens,
+        )
+        changed._clients = self._clients
+        return changed
+
     @typed(TraceError)
     def scaled(self, scale: float) -> Trace:
         """Multiply the rate of arrivals, as ``at_rate(scale=…)`` and ``--scale`` do: 2 is twice the load.
@@ -504,16 +540,7 @@ class Trace:
 
     def _with(self, frame: pl.DataFrame) -> Trace:
         """Return a part of the trace. Its requests wait for those of their parents that it has."""
-        frame = of_part(frame, self._name)
-        part = Trace(
-            frame,
-            name=self._name,
-            source=self._source,
-            dropped=self._dropped,
-            prefix_block_tokens=self._prefix_block_tokens,
-        )
-        part._clients = self._clients
-        return part
+        return self.with_frame(of_part(frame, self._name))
 
 
 def _rebuilt(

@@ -68,11 +68,4 @@ def critical_path(trace: Trace, *, column: str = "critical_path") -> Trace:
     for waits in before:
         path = max((paths[row] + tokens[row] for row in waits), default=0.0)
         paths.append(path)
-    longer = Trace(
-        frame.with_columns(pl.Series(column, paths)),
-        name=trace.name,
-        source=trace.source,
-        dropped=trace.dropped,
-        prefix_block_tokens=trace.prefix_block_tokens,
-    )
-    return longer.by(trace.clients)
+    return trace.with_frame(frame.with_columns(pl.Series(column, paths)))

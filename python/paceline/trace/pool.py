@@ -111,12 +111,10 @@ def pooled(
     if idle_cap_s is not None:
         waits = [name for name in ("think_time", "delay") if name in frame.columns]
         frame = frame.with_columns(pl.col(*waits).clip(upper_bound=idle_cap_s)) if waits else frame
-    drawn = Trace(
+    drawn = trace.with_frame(
         frame,
         name=f"{sessions} sessions of {trace.name}",
-        source=trace.source,
         dropped={**trace.dropped, **({_CUT: cut} if cut else {})},
-        prefix_block_tokens=trace.prefix_block_tokens,
     )
     return drawn.by(Concurrency(in_flight, gap_s=gap_s, of="sessions"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -15,7 +14,7 @@ from paceline.policy import Policy
 from paceline.study.model import Study, Table
 from paceline.study.pages import pages
 from paceline.study.work import Work
-from paceline.trace import Trace, read_trace
+from paceline.trace import read_trace
 
 __all__ = ["POLICIES", "run"]
 
@@ -70,7 +69,8 @@ def run(work: Work) -> Study:
     cases = [(name, scale) for name, (*_, scales, _) in _TRACES.items() for scale in scales]
     for done, (name, scale) in enumerate(cases):
         file, count, _, instances = _TRACES[name]
-        trace = _first(work.data / file, work.pick(count, 600))
+        whole = read_trace(work.data / file)
+        trace = whole.with_frame(whole.frame.head(work.pick(count, 600)))
         known = POLICIES if "prefix" in trace.frame.columns else _UNCACHED
         cluster = Cluster([Instance(model="llama-3.1-8b", gpu="h100-sxm")] * instances)
         found = compare(trace.scaled(scale), cluster, known, draws=work.pick(1000, 100), workers=work.workers)
@@ -85,18 +85,6 @@ def run(work: Work) -> Study:
         source="vLLM issues and pull requests 42185, 51375 and 29366",
         pages=pages(__package__, contents),
         quick=work.quick,
-    )
-
-
-def _first(path: Path, count: int) -> Trace:
-    """Return the first requests of a trace."""
-    trace = read_trace(path)
-    return Trace(
-        trace.frame.head(count),
-        name=trace.name,
-        source=trace.source,
-        dropped=trace.dropped,
-        prefix_block_tokens=trace.prefix_block_tokens,
     )
 
 
