@@ -49,7 +49,10 @@ def parse(text: str, what: str) -> dict[str, Any]:
 
 
 def build(cls: type[T], content: Mapping[str, Any], what: str) -> T:
-    """Make a dataclass from a table with its fields as keys; ``what`` names the table in errors."""
+    """Make a dataclass from a table with its fields as keys; ``what`` names the table in errors.
+
+    A field whose metadata names a dataclass as ``table`` is a table of its own.
+    """
     if not isinstance(content, Mapping):
         raise ConfigError(f"{what} must be a table, was {said(content)}")
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
@@ -64,7 +67,12 @@ def build(cls: type[T], content: Mapping[str, Any], what: str) -> T:
     missing = [name for name in needed if name not in content]
     if missing:
         raise ConfigError(f"{what} lacks {', '.join(missing)}")
-    return cls(**content)
+    tables = {
+        name: build(field.metadata["table"], content[name], f"{name} of {what}")
+        for name, field in fields.items()
+        if "table" in field.metadata and name in content
+    }
+    return cls(**{**content, **tables})
 
 
 def close_matches(name: str, known: Iterable[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from paceline import _check
@@ -61,7 +61,7 @@ class Concurrency:
     most: int | None = None
     gap_s: float = 0.0
     of: Literal["requests", "sessions"] = "requests"
-    patience: Patience | None = None
+    patience: Patience | None = field(default=None, metadata={"table": Patience})
 
     def __post_init__(self) -> None:
         moment("gap_s of a Concurrency", self.gap_s)

@@ -14,7 +14,6 @@ from paceline.concurrency import Concurrency
 from paceline.deployment import Cluster
 from paceline.errors import ConfigError
 from paceline.limits import Limits
-from paceline.patience import Patience
 from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy
 from paceline.replaying import replay
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Run", "Settings", "read_run"]
 
 
-_OBJECTS: Final[Mapping[str, type[Any]]] = {"clients": Concurrency, "pace": Pace}
+_OBJECTS: Final = ("clients", "pace")
 """Settings that are tables of their own."""
 
 
@@ -46,8 +45,8 @@ class Settings:
 
     until: float | None = None
     leap: bool = True
-    clients: Concurrency | None = None
-    pace: Pace | None = None
+    clients: Concurrency | None = field(default=None, metadata={"table": Concurrency})
+    pace: Pace | None = field(default=None, metadata={"table": Pace})
     sample: float | int | None = None
     sample_tenants: bool = False
     record: tuple[float, float] | None = None
@@ -67,20 +66,7 @@ class Settings:
         """Read settings from a TOML table."""
         if not isinstance(content, Mapping):
             raise ConfigError(f"settings must be a table, was {_check.said(content)}")
-        found = dict(content)
-        for name, kind in _OBJECTS.items():
-            if name in found:
-                found[name] = _toml.build(
-                    kind, _nested(found[name], f"{name} of settings"), f"{name} of settings"
-                )
-        return _toml.build(cls, found, "settings")
-
-
-def _nested(content: object, what: str) -> Any:  # noqa: ANN401 - what a TOML file has, to be refused or not
-    """Return the table of a setting with the values of its own tables."""
-    if not isinstance(content, Mapping) or "patience" not in content:
-        return content
-    return {**content, "patience": _toml.build(Patience, content["patience"], f"patience of {what}")}
+        return _toml.build(cls, content, "settings")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
