@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -21,11 +21,22 @@ from paceline.trace import Trace
 from paceline.trace.answers import answer_blocks
 from paceline.trace.parents import parent_rows
 
-__all__ = ["columns", "configuration", "models", "opened", "order_of", "run", "tenants"]
+__all__ = [
+    "NO_NAME",
+    "coded",
+    "columns",
+    "configuration",
+    "models",
+    "opened",
+    "order_of",
+    "run",
+    "tenants",
+]
 
 warn_of_debug_build()
 
-_NONE = np.uint32(2**32 - 1)
+NO_NAME: Final = 2**32 - 1
+"""The code of no name."""
 
 
 def configuration(
@@ -192,7 +203,7 @@ def columns(
     seen |= _grouped_by(policy) & {"tenant"}
     if "tenant" in seen:
         reader = _reader("tenant", policy)
-        given["tenant"] = _coded(_column(trace, "tenant", reader, whole=False), tenants(trace))
+        given["tenant"] = coded(_column(trace, "tenant", reader, whole=False), _places(tenants(trace)))
     if policy.reads_prefixes:
         given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
     if "prefix" in policy.affinities:
@@ -201,10 +212,10 @@ def columns(
     if "session" in _grouped_by(policy):
         given["session"] = _sessions(_column(trace, "session", _reader("session", policy), whole=False))
     if served and "model" in trace.frame.columns:
-        given["model"] = _coded(trace.frame.get_column("model"), models(trace, served))
+        given["model"] = coded(trace.frame.get_column("model"), _places(models(trace, served)))
     if "adapter" in trace.frame.columns and any(one.loras is not None for one in policy.schedulers):
         adapters = trace.frame.get_column("adapter")
-        given["adapter"] = _coded(adapters, adapters.drop_nulls().unique().sort().to_list())
+        given["adapter"] = coded(adapters, _places(adapters.drop_nulls().unique().sort().to_list()))
     given.update(_waits(trace.frame))
     given.update(_cancels(trace.frame))
     if sessions and "session" in trace.frame.columns:
@@ -246,7 +257,7 @@ def _cancels(frame: pl.DataFrame) -> dict[str, Any]:
     if "cancel_after" in frame.columns and frame.get_column("cancel_after").count():
         given["cancel_after_ticks"] = _ticks(frame.get_column("cancel_after"), missing=2**64 - 1)
     if "cancel_after_tokens" in frame.columns and frame.get_column("cancel_after_tokens").count():
-        tokens = frame.get_column("cancel_after_tokens").fill_null(int(_NONE))
+        tokens = frame.get_column("cancel_after_tokens").fill_null(NO_NAME)
         given["cancel_after_tokens"] = tokens.to_numpy()
     return given
 
@@ -290,11 +301,17 @@ def models(trace: Trace, served: Collection[str]) -> list[str]:
     return sorted({*served, *named})
 
 
-def _coded(names: pl.Series, known: Sequence[str]) -> NDArray[np.uint32]:
-    """Return the places of names among those that are known; of no name, the largest number."""
-    codes = {name: code for code, name in enumerate(known)}
-    coded = names.replace_strict(codes, default=int(_NONE), return_dtype=pl.UInt32)
-    return coded.fill_null(int(_NONE)).to_numpy()
+def coded(names: pl.Series, codes: Mapping[str, int]) -> NDArray[np.uint32]:
+    """Return the codes of names; of no name, and of one without a code, `NO_NAME`."""
+    if not codes:
+        return np.full(len(names), NO_NAME, dtype=np.uint32)
+    numbers = names.replace_strict(codes, default=NO_NAME, return_dtype=pl.UInt32)
+    return numbers.fill_null(NO_NAME).to_numpy()
+
+
+def _places(known: Sequence[str]) -> dict[str, int]:
+    """Return the place of each name."""
+    return {name: place for place, name in enumerate(known)}
 
 
 def _column(trace: Trace, column: str, reader: str, *, whole: bool = True) -> pl.Series:
@@ -340,4 +357,4 @@ def _prefixes(frame: pl.DataFrame, block_tokens: int | None) -> dict[str, Any]:
 
 def _sessions(sessions: pl.Series) -> NDArray[np.uint32]:
     """Return sessions as whole numbers from 0."""
-    return (sessions.rank("dense") - 1).cast(pl.UInt32).fill_null(int(_NONE)).to_numpy()
+    return (sessions.rank("dense") - 1).cast(pl.UInt32).fill_null(NO_NAME).to_numpy()

@@ -24,8 +24,6 @@ DECLARED: Final = (
 )
 """The optional columns that a simulation may have; it has them from its start."""
 
-_NONE: Final = 2**32 - 1
-
 _WAITING: Final = ("think_time", "parents", "delay", "not_before")
 
 _SIGN: Final = np.int64(2**63 - 1)
@@ -48,10 +46,7 @@ class _Codes:
         """Return the codes of names, the largest number for no name."""
         for name in names.drop_nulls().unique(maintain_order=True):
             self._codes.setdefault(name, len(self._codes))
-        if not self._codes:
-            return np.full(len(names), _NONE, dtype=np.uint32)
-        coded = names.replace_strict(self._codes, default=_NONE, return_dtype=pl.UInt32)
-        return coded.fill_null(_NONE).to_numpy()
+        return _native.coded(names, self._codes)
 
 
 class Encoder:
@@ -178,6 +173,6 @@ class Encoder:
             return {}
         sessions = self._codes["session"].of(frame.get_column("session"))
         if not self._policy.reads_prefixes:
-            sessions = np.full_like(sessions, _NONE)
+            sessions = np.full_like(sessions, _native.NO_NAME)
         prompt, output = (frame.get_column(name).to_numpy() for name in ("prompt_tokens", "output_tokens"))
         return self._turns.of(sessions, prompt, output)

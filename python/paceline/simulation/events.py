@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from paceline import _core
 from paceline._clock import TICKS_PER_SECOND
+from paceline.result.outcome import NOWHERE
 
 __all__ = ["Event", "event_frame", "event_list"]
-
-_NOWHERE: Final = 2**32 - 1
 
 _KIND: Final = pl.Enum(_core.EVENT_KINDS)
 
@@ -47,7 +46,7 @@ def event_list(arrays: Mapping[str, NDArray[Any]]) -> list[Event]:
     """Return the engine's events as objects."""
     times = (arrays["at"] / TICKS_PER_SECOND).tolist()
     kinds = [_core.EVENT_KINDS[code] for code in arrays["kind"].tolist()]
-    places = [None if place == _NOWHERE else place for place in arrays["instance"].tolist()]
+    places = [None if place == NOWHERE else place for place in arrays["instance"].tolist()]
     return list(map(Event, times, kinds, arrays["request"].tolist(), places))
 
 
@@ -59,6 +58,6 @@ def event_frame(arrays: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
             "time": arrays["at"] / TICKS_PER_SECOND,
             "kind": pl.Series(np.array(_core.EVENT_KINDS)[arrays["kind"]], dtype=_KIND),
             "request": arrays["request"],
-            "instance": instance.set(instance == _NOWHERE, None),
+            "instance": instance.set(instance == NOWHERE, None),
         }
     )

@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SessionBlocks"]
+from paceline._native import NO_NAME
 
-_NONE: Final = 2**32 - 1
+__all__ = ["SessionBlocks"]
 
 _SPAN: Final = 2**32
 """Ids of one conversation: more than it has blocks."""
@@ -49,7 +49,7 @@ class SessionBlocks:
     ) -> dict[str, Any]:
         """Return the ids of further requests, in order of submission, as the engine takes them."""
         total = prompt.astype(np.uint64) + output
-        named = sessions != _NONE
+        named = sessions != NO_NAME
         begins = np.zeros(len(sessions), dtype=np.uint64)
         begins[named] = [
             self._conversation(*turn) * _SPAN
