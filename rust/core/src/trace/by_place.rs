@@ -2,7 +2,7 @@
 
 use super::Trace;
 
-/// What is done with each of these columns.
+/// A change of one column, the same for each of these columns.
 trait Work {
     fn on<T: Copy>(&self, column: &mut Vec<T>);
 }

@@ -1,4 +1,4 @@
-//! What tests of replays share.
+//! The instance that tests of replays share.
 
 /// An instance in the format of configurations: vLLM's stages and a prefix cache, blocks of 4 tokens, and steps of 100 ticks and
 /// one for each token.
