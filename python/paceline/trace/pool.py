@@ -15,6 +15,7 @@ from paceline.concurrency import Concurrency
 from paceline.errors import TraceError
 from paceline.trace.model import Trace
 from paceline.trace.parents import parent_rows, without_lost
+from paceline.trace.starting import started_at, with_starts
 
 __all__ = ["pooled"]
 
@@ -35,6 +36,7 @@ def pooled(
     seed: int = 0,
     start: tuple[float, float] = (0.0, 1.0),
     idle_cap_s: float | None = 10.0,
+    warm_up: bool = False,
     gap_s: float = 0.0,
 ) -> Trace:
     """Return sessions drawn from those of a trace, to be replayed with so many in flight.
@@ -60,6 +62,11 @@ def pooled(
         one arrival. Requests before are counted in `Trace.dropped`; at least the last one stays.
     idle_cap_s
         The most seconds of a think time or delay; None: as they are.
+    warm_up
+        Whether the request before the starting point of each first session, and of each of its subagents that
+        goes on, is sent before, as long before the start of the measurement as in the trace and at most
+        `idle_cap_s`: it brings the contents of the session into the prefix caches. The column ``warm_up``
+        says which requests these are, so that ``result.summary(by="warm_up")`` tells them from the others.
     gap_s
         As of `paceline.Concurrency`.
 
@@ -81,9 +88,13 @@ def pooled(
     Notes
     -----
     Source: the replay of AgentX's traces, whose defaults are a cap of 10 s on idle gaps and starting points
-    uniform over the span of a session (25 to 75% for others). What its clients do at the end (grace,
-    drain) is not modelled: all that was drawn is replayed to its end. A session that is drawn again has other
-    contents than before: its prompts share nothing with the first time.
+    uniform over the span of a session (25 to 75% for others), and its warm-up: the turn before the starting
+    point, so timed that all sessions reach theirs at one moment (aiperf,
+    docs/benchmark-modes/semianalysis-agentx-faq.md at 01a4d17). The ten requests of one token that InferenceX
+    sends in each session after that are not there. What clients do at the end (grace, drain) is not modelled:
+    all that was drawn is replayed to its end. A session that is drawn again has other contents than before:
+    its prompts share nothing with the first time. ``not_before`` of the trace is dropped, as sessions start
+    at other moments than they did.
     """
     low, high = start
     _check.count("sessions of pooled()", sessions)
@@ -94,20 +105,22 @@ def pooled(
         raise TraceError(f"idle_cap_s of pooled() must be 0 or more seconds, was {said(idle_cap_s)}")
     plays = _plays(trace)
     rng = np.random.default_rng([813, 648, seed])
-    arrival = trace.frame.get_column("arrival").to_numpy()
     parts: list[pl.DataFrame] = []
     cut = 0
     order: list[int] = []
+    pool = trace.frame.drop("not_before", strict=False)
     for number in range(sessions):
         if number % len(plays) == 0:
             order = rng.permutation(len(plays)).tolist()
-        rows = plays[order[number % len(plays)]]
+        play = pool[plays[order[number % len(plays)]]]
         if number < in_flight:
-            kept = _from(arrival[rows], float(rng.uniform(low, high)))
-            cut += kept
-            rows = rows[kept:]
-        parts.append(_renamed(trace.frame[rows], number, number // len(plays)))
-    frame, _ = without_lost(pl.concat(parts)) if "parents" in trace.frame.columns else (pl.concat(parts), 0)
+            started = started_at(play, float(rng.uniform(low, high)), warm_up=warm_up)
+            cut += play.height - started.height
+        else:
+            started = started_at(play, 0.0, warm_up=warm_up)
+        parts.append(_renamed(started, number, number // len(plays)))
+    frame = with_starts(pl.concat(parts), idle_cap_s)
+    frame, _ = without_lost(frame) if "parents" in frame.columns else (frame, 0)
     if idle_cap_s is not None:
         waits = [name for name in ("think_time", "delay") if name in frame.columns]
         frame = frame.with_columns(pl.col(*waits).clip(upper_bound=idle_cap_s)) if waits else frame
@@ -150,20 +163,10 @@ def _plays(trace: Trace) -> list[Rows]:
     return np.split(order, np.flatnonzero(np.diff(of[order])) + 1)
 
 
-def _from(arrival: npt.NDArray[np.float64], share: float) -> int:
-    """Return how many requests of a session lie before a share of it."""
-    span = float(arrival[-1] - arrival[0])
-    if span > 0:
-        before = int(np.searchsorted(arrival, arrival[0] + share * span))
-    else:
-        before = int(share * len(arrival))
-    return min(before, len(arrival) - 1)
-
-
 def _renamed(rows: pl.DataFrame, number: int, again: int) -> pl.DataFrame:
-    """Return the rows of a session under names of its own, there from the start, the first without a wait."""
+    """Return the rows of a session under names of its own, the first without a wait."""
     mark = f"#{number}"
-    changed: list[pl.Expr] = [pl.lit(0.0).alias("arrival")]
+    changed: list[pl.Expr] = []
     for name in ("session", "request_id"):
         if name in rows.columns:
             changed.append(pl.col(name) + mark)

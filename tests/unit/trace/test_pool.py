@@ -11,6 +11,8 @@ from paceline import Affine, Cluster, Concurrency, Instance, Trace, replay
 from paceline.errors import TraceError
 from paceline.trace import pooled
 
+CLUSTER = Cluster([Instance(cost=Affine(step_s=0.1), num_blocks=1001)])
+
 
 def agents(**further: object) -> Trace:
     """Two sessions of four and two turns, 10 s apart, and a request by itself."""
@@ -44,6 +46,44 @@ def test_the_first_sessions_begin_in_their_middle_and_the_others_at_their_start(
     assert drawn.frame["think_time"].max() == 10.0
 
 
+def test_a_warm_up_sends_the_turn_before_each_starting_point() -> None:
+    """At 0.6 of its span a is at 18 s, 8 s after its second turn, and b at 46 s, 6 s after its first."""
+    drawn = pooled(agents(), sessions=6, in_flight=3, start=(0.6, 0.6), warm_up=True)
+    warm = drawn.frame.filter("warm_up")
+    assert warm.select("arrival", "prompt_tokens").rows() == [(0.0, 30), (2.0, 10)]
+    assert warm["think_time"].to_list() == [None, None]
+    assert drawn.dropped == {"before the starting point of their session": 1}
+    assert set(drawn.frame.filter(~pl.col("warm_up"))["arrival"]) == {8.0}
+    rows = replay(drawn, CLUSTER).requests
+    assert rows.filter(~pl.col("warm_up"))["arrival"].min() == 8.0
+    # The third turn of a would have been sent 2 s after the answer to its second, at 2.5 s.
+    (third,) = rows.filter((pl.col("session") == warm["session"][0]) & (pl.col("prompt_tokens") == 50))[
+        "arrival"
+    ]
+    assert third == 8.0
+
+
+def test_a_warm_up_is_as_long_as_the_cap_of_idle_gaps_at_most() -> None:
+    drawn = pooled(agents(), sessions=6, in_flight=3, start=(0.6, 0.6), warm_up=True, idle_cap_s=3.0)
+    assert sorted(drawn.frame["arrival"].unique()) == [0.0, 3.0]
+
+
+def test_a_warm_up_of_a_fork_needs_no_sessions() -> None:
+    trace = Trace.from_columns(
+        arrival=[0, 4, 10],
+        prompt_tokens=[1, 2, 3],
+        output_tokens=[1] * 3,
+        request_id=["r", "x", "y"],
+        parents=[[], ["r"], ["x"]],
+        delay=[None, 3.0, 3.0],
+    )
+    drawn = pooled(trace, sessions=1, in_flight=1, start=(0.5, 0.5), warm_up=True).frame
+    assert drawn.select("request_id", "arrival", "warm_up", "parents").rows() == [
+        ("x#0", 0.0, True, []),
+        ("y#0", 1.0, False, ["x#0"]),
+    ]
+
+
 def test_a_fork_keeps_the_parents_that_are_left() -> None:
     trace = Trace.from_columns(
         arrival=[0, 1, 2, 10],
@@ -68,8 +108,7 @@ def test_a_session_that_comes_again_has_other_contents() -> None:
 
 
 def test_so_many_sessions_are_in_flight() -> None:
-    cluster = Cluster([Instance(cost=Affine(step_s=0.1), num_blocks=1001)])
-    result = replay(pooled(agents(), sessions=30, in_flight=4, seed=2), cluster)
+    result = replay(pooled(agents(), sessions=30, in_flight=4, seed=2), CLUSTER)
     rows = result.requests
     assert set(rows["status"]) == {"finished"}
     spans = (
