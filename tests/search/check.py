@@ -116,7 +116,7 @@ class _Checks:
             found += clients.reopened(leapt)
         else:
             self.verdict.asked[
-                "clients: no open loop, as the prefix cache reads sessions or a step dropped a request"
+                "clients: no open loop, as sessions are read or a step dropped a request"
             ] += 1
         return found
 

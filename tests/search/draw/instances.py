@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search.draw import costs, preemption, ranking, stages, step_limits
+from search.draw import accumulators, costs, preemption, ranking, stages, step_limits
 from search.draw.expressions import Wire
 from search.draw.source import Source
 
@@ -76,7 +76,7 @@ def ranked_scheduler(source: Source) -> Wire:
         **flags(source),
         "stages": several,
         "exclusive_prefill": False,
-        "order": ranking.ranked(source, cached=cached),
+        "order": _order(source, selects=selects, cached=cached),
         "admission": {"kind": "wait"} if selects else ranking.admission(source),
         "allocation": source.pick(allocations),
         "decodes_first": False,
@@ -85,6 +85,12 @@ def ranked_scheduler(source: Source) -> Wire:
         "prefix_cache": _cache(source) if cached else None,
         "schedule_ahead": False,
     }
+
+
+def _order(source: Source, *, selects: bool, cached: bool) -> Wire:
+    order = ranking.ranked(source, cached=cached)
+    # A stage that selects requests by rank has no accumulators.
+    return accumulators.accumulated(source, order) if not selects and source.chance(0.15) else order
 
 
 def unranked_scheduler(source: Source) -> Wire:

@@ -129,6 +129,18 @@ def _of_ranking(order: Wire) -> Iterator[str]:
     for name, value in order["refresh"].items():
         if value:
             yield f"refresh: {name}"
+    for one in order.get("accumulators", ()):
+        yield f"accumulated by: {one['by']}"
+        yield f"accumulated when: {one['charges']['when']}"
+        yield f"accumulated lift: {one['lift']}"
+        for name in ("quantum", "half_life", "groups"):
+            if one[name]:
+                yield f"accumulated: {name}"
+        for name in ("request", "running"):
+            if one["charges"][name]:
+                yield f"accumulated: {name}"
+    if order.get("admits"):
+        yield "admits"
     for one in order["classes"]:
         for name in ("hold", "hold_steps"):
             if one.get(name):

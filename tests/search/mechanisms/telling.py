@@ -22,7 +22,7 @@ IN_STAGES = (
     *("unless_preempted", "unless_swapped", "count_decodes", "gather", "chunked"),
     *("charged", "seated", "over_prefills"),
 )
-IN_ORDER: Wire = {"quantum": 0, "refresh": {"steps": 0, "ticks": 0}}
+IN_ORDER: Wire = {"admits": None, "quantum": 0, "refresh": {"steps": 0, "ticks": 0}}
 PLAIN_WAITS: tuple[tuple[str, str, Any], ...] = (
     ("think times", "think", None),
     ("parents", "parents", []),

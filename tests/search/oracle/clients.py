@@ -235,10 +235,10 @@ def order_of_arrival(replayed: Replayed) -> list[int]:
 def can_reopen(replayed: Replayed) -> bool:
     """Whether a case's requests can be replayed at the moments at which they were sent.
 
-    Not where the prefix cache reads sessions: a request that overtakes the turn before it would be another.
-    Nor where clients lose patience: requests may be sent again. Nor where a request was dropped as a step was
-    formed: the next one is sent at that moment, but after the step has started, which an arrival of the trace
-    never is.
+    Not where the prefix cache or an accumulator reads sessions: a request that overtakes the turn before it
+    would be another. Nor where clients lose patience: requests may be sent again. Nor where a request was
+    dropped as a step was formed: the next one is sent at that moment, but after the step has started, which
+    an arrival of the trace never is.
     """
     case = replayed.case
     if _patience(case):
@@ -246,7 +246,11 @@ def can_reopen(replayed: Replayed) -> bool:
     status, scheduled = replayed.column("status"), replayed.column("scheduled")
     if any(one == REJECTED and at != NEVER for one, at in zip(status, scheduled, strict=True)):
         return False
-    cached = any(one["scheduler"]["prefix_cache"] for one in case.config["instances"])
+    schedulers = [one["scheduler"] for one in case.config["instances"]]
+    accumulators = [one for each in schedulers for one in each["order"].get("accumulators", ())]
+    if any(one["by"] == "session" for one in accumulators):
+        return False
+    cached = any(one["prefix_cache"] for one in schedulers)
     return not cached or case.prefix_block_tokens > 0 or not any("session" in row for row in case.requests)
 
 

@@ -6,6 +6,7 @@ Where the engine accepts a condition or a label as a number, the public API need
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -37,11 +38,13 @@ _LABELS: dict[str, tuple[str, ...]] = {
 }
 
 
-def spell(wire: Wire) -> Expr:
-    """Return the expression, of any kind."""
+def spell(wire: Wire, accumulated: Sequence[Expr] = ()) -> Expr:
+    """Return the expression, of any kind, with the accumulators that it may read."""
     if "const" in wire:
         value = wire["const"]
         return lift(int(value) if float(value).is_integer() else value)
+    if wire.get("field") == "group.accumulated":
+        return accumulated[wire["class"]]
     if "field" in wire:
         return _field(wire)
     if "over" in wire:
@@ -57,12 +60,12 @@ def spell(wire: Wire) -> Expr:
     if name == "if":
         return op(name, condition(args[0]), number(args[1]), number(args[2]))
     assert name in COMPARISONS or name not in ("and", "or")
-    return op(name, *map(number, args))
+    return op(name, *(number(each, accumulated) for each in args))
 
 
-def number(wire: Wire) -> Expr:
+def number(wire: Wire, accumulated: Sequence[Expr] = ()) -> Expr:
     """Return the expression as a number."""
-    spelled = spell(wire)
+    spelled = spell(wire, accumulated)
     if spelled.kind == "truth":
         return op("if", spelled, 1, 0)
     if spelled.kind in _LABELS:
@@ -74,10 +77,10 @@ def number(wire: Wire) -> Expr:
     return spelled
 
 
-def condition(wire: Wire) -> Expr:
+def condition(wire: Wire, accumulated: Sequence[Expr] = ()) -> Expr:
     """Return the expression as a condition."""
-    spelled = spell(wire)
-    return spelled if spelled.kind == "truth" else op("ne", number(wire), 0)
+    spelled = spell(wire, accumulated)
+    return spelled if spelled.kind == "truth" else op("ne", number(wire, accumulated), 0)
 
 
 def pools(within: list[int] | None) -> tuple[str, ...] | None:

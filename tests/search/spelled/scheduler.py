@@ -33,6 +33,7 @@ from paceline.policy.stages import (
     Swap,
     SwapIn,
 )
+from search.spelled.accumulators import Accumulators
 from search.spelled.expressions import CLASSES, condition, number
 
 Wire = dict[str, Any]
@@ -152,6 +153,7 @@ def _order(wire: Wire) -> dict[str, Any]:
     if refresh["steps"] or refresh["ticks"]:
         seconds = refresh["ticks"] / TICKS_PER_S
         rarely = Refresh(steps=refresh["steps"] or None, seconds=seconds or None)
+    accumulators = Accumulators(wire)
     classes = [
         Class(
             name,
@@ -159,10 +161,11 @@ def _order(wire: Wire) -> dict[str, Any]:
             hold=each["hold"],
             hold_steps=each.get("hold_steps", 0),
             # The order of arrival decides last, so that any constant expresses it.
-            order=tuple(map(number, each["keys"])) or (Const(0),),
+            order=tuple(map(accumulators.key, each["keys"])) or (Const(0),),
         )
         for name, each in zip(CLASSES, wire["classes"], strict=False)
     ]
+    common = {"classes": classes, "refresh": rarely, "admits": accumulators.admits(wire.get("admits"))}
     levels = wire.get("levels")
     if levels is not None:
         order = Levels(
@@ -171,6 +174,6 @@ def _order(wire: Wire) -> dict[str, Any]:
             promote=None if levels["promote"] is None else condition(levels["promote"]),
             every=levels["every"],
         )
-        return {"order": order, "classes": classes, "refresh": rarely}
+        return {"order": order, **common}
     # Each class has its own order, so that the scheduler's only defines the quantum.
-    return {"order": Quantum(quantum) if quantum else "arrival", "classes": classes, "refresh": rarely}
+    return {"order": Quantum(quantum) if quantum else "arrival", **common}

@@ -19,6 +19,13 @@ impl Effects<'_> {
         deferred
     }
 
+    /// Makes all ranks current for a step that is formed again.
+    pub(in crate::instance) fn refresh_ranks_again(&mut self, now: Ticks) {
+        if let Some(mut ranks) = self.ranks().filter(Ranks::may_refresh) {
+            ranks.refresh_for_round(now);
+        }
+    }
+
     /// Makes all ranks current whose refresh was deferred.
     pub(in crate::instance) fn refresh_deferred_ranks(&mut self, now: Ticks) {
         if let Some(mut ranks) = self.ranks() {

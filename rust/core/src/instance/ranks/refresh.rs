@@ -132,17 +132,25 @@ impl Ranks<'_> {
         }
         if !self.reader.settings.leap || self.ranking.may_drift() {
             self.forms = true;
+            if self.ranking.may_promote(self.steps()) {
+                self.promote_idle(now);
+            }
             self.refresh_drifting(now);
             self.forms = false;
         }
     }
 
+    /// Makes all ranks current for a step that is formed again, as every running request was preempted. Nothing is promoted
+    /// twice.
+    pub(in crate::instance) fn refresh_for_round(&mut self, now: Ticks) {
+        self.forms = true;
+        self.refresh_drifting(now);
+        self.forms = false;
+    }
+
     #[inline(never)]
     fn refresh_drifting(&mut self, now: Ticks) {
         let steps = self.steps();
-        if self.ranking.may_promote(steps) {
-            self.promote_idle(now);
-        }
         let refreshes = self.ranking.refreshes(now, steps);
         let keys = self.ranking.evaluates_always();
         if refreshes || !self.reader.settings.leap {

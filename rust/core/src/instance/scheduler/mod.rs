@@ -106,6 +106,8 @@ impl<'a> Stages<'a> {
                 self.effects.rest(now);
                 return Ok(self.draft.retry_at);
             }
+            // The requests just preempted have cached tokens now.
+            self.effects.refresh_ranks_again(now);
         }
     }
 
