@@ -11,13 +11,13 @@ import numpy as np
 
 from paceline import _core, _native
 from paceline._arguments import typed
-from paceline.conformance import layered, vllm, vllm_v0
+from paceline.conformance import layered, vllm, vllm_spec, vllm_v0
 from paceline.conformance.difference import Difference
 from paceline.conformance.log import DecisionLog
 
 __all__ = ["Difference", "check"]
 
-_KINDS = {"vllm": vllm, "vllm-v0": vllm_v0, "layered": layered}
+_KINDS = {"vllm": vllm, "vllm-spec": vllm_spec, "vllm-v0": vllm_v0, "layered": layered}
 
 
 @typed()
@@ -46,7 +46,7 @@ def check(log: DecisionLog, *, leap: bool) -> Difference | None:
     columns = {
         "arrival_ticks": np.array([request[0] for request in log.requests], dtype=np.uint64),
         "prompt_tokens": np.array([request[1] for request in log.requests], dtype=np.uint32),
-        "output_tokens": np.array([request[2] for request in log.requests], dtype=np.uint32),
+        "output_tokens": np.array(log.output_tokens, dtype=np.uint32),
         **kind.columns(log),
     }
     cost = {

@@ -26,6 +26,8 @@ _Cost = Annotated[int, msgspec.Meta(ge=0, le=10**10)]
 _BlockTokens = Annotated[int, msgspec.Meta(ge=1, le=2**16)]
 _Blocks = Annotated[int, msgspec.Meta(ge=2, le=2**24)]
 _Id = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+# The most drafts that the engine takes.
+_Drafts = Annotated[int, msgspec.Meta(ge=0, le=64)]
 _Priority = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 
 
@@ -43,6 +45,24 @@ class _Vllm(_Engine):
     long_prefill_token_threshold: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
     reserve_full_prompt: bool = True
     watermark: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+
+
+class _Spec(msgspec.Struct):
+    method: Literal["ngram", "eagle", "draft_model"]
+    k: _Drafts
+    accept: Annotated[list[_Drafts], msgspec.Meta(min_length=1)]
+    lookahead_slots: _Drafts
+    draft_input_slots: _Drafts
+    hash_lookahead: Literal[0, 1]
+    drops_last_block: bool
+    drafts: Annotated[list[_Drafts], msgspec.Meta(min_length=1)] | None = None
+    per_batch: list[tuple[_Count, _Count, _Drafts]] = []
+    drop_block: bool = False
+
+
+class _VllmSpec(_Vllm, kw_only=True):
+    spec: _Spec | None
+    is_async: bool = msgspec.field(default=False, name="async")
 
 
 class _VllmV0(_Engine):
@@ -80,14 +100,21 @@ class _File(msgspec.Struct):
     log: _Decisions
 
 
-_SETTINGS: Final[dict[str, type[_Engine]]] = {"vllm": _Vllm, "vllm-v0": _VllmV0, "layered": _Layered}
+_SETTINGS: Final[dict[str, type[_Engine]]] = {
+    "vllm": _Vllm,
+    "vllm-spec": _VllmSpec,
+    "vllm-v0": _VllmV0,
+    "layered": _Layered,
+}
+_SHARED: Final = tuple[_Nanoseconds, _Tokens, _Tokens, _Priority, list[_Id]]
 _PLAIN: Final = tuple[_Nanoseconds, _Tokens, _Tokens]
 _REQUESTS: Final[dict[str, tuple[Any, int]]] = {
-    "vllm": (tuple[_Nanoseconds, _Tokens, _Tokens, _Priority, list[_Id]], 5),
+    "vllm": (_SHARED, 5),
+    "vllm-spec": (_SHARED, 5),
     "vllm-v0": (_PLAIN, 3),
     "layered": (_PLAIN, 3),
 }
-_STEP_LENGTHS: Final = {"vllm": 4, "vllm-v0": 6, "layered": 7}
+_STEP_LENGTHS: Final = {"vllm": 4, "vllm-spec": 4, "vllm-v0": 6, "layered": 7}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,10 +149,20 @@ class DecisionLog:
 
     @property
     def kind(self) -> str:
-        """Which engine it logs: ``vllm``, ``vllm-v0`` or ``layered``."""
+        """Which engine it logs: ``vllm``, ``vllm-spec``, ``vllm-v0`` or ``layered``."""
         if "mode" in self.engine:
             return "layered"
+        if "spec" in self.engine:
+            return "vllm-spec"
         return "vllm-v0" if "num_cpu_blocks" in self.engine else "vllm"
+
+    @property
+    def output_tokens(self) -> list[int]:
+        """Output tokens by request: of vllm-spec, no more than the longest sequence has room for."""
+        if self.kind != "vllm-spec":
+            return [request[2] for request in self.requests]
+        most = self.engine["max_model_len"]
+        return [min(request[2], most - request[1]) for request in self.requests]
 
 
 @typed()
@@ -165,6 +202,8 @@ def read_log(path: Path | str) -> DecisionLog:
         reason = str(error) or "nested too deeply"
         raise TraceError(f"{path}: not a decision log: {reason[0].lower()}{reason[1:]}") from error
     _check_rows(log)
+    if log.engine.get("async"):
+        raise TraceError(f"{path}: engine.async must be false, was true: two steps in flight are not replayed yet")
     return log
 
 

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::scheduler::SchedulerConfig;
+use super::speculation::SpeculationConfig;
 use crate::cost::{Cost, Curve, Traffic};
 use crate::time::Ticks;
 
@@ -51,6 +52,9 @@ pub struct InstanceConfig {
     pub model: Option<u32>,
     /// How steps are formed.
     pub scheduler: SchedulerConfig,
+    /// How tokens are drafted and verified; `None`: a step yields one token of a request.
+    #[serde(default)]
+    pub speculation: Option<SpeculationConfig>,
 }
 
 /// The default of `kv_layers`.

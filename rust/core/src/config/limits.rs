@@ -60,6 +60,9 @@ impl Config {
             // A transfer that overlaps with a prefill takes time in proportion; the deepest models have some 130.
             within(at("kv_layers"), 1, 4096, u64::from(instance.kv_layers))?;
             instance.scheduler.check_limits(i)?;
+            if let Some(speculation) = &instance.speculation {
+                speculation.check(&format!("instances[{i}]"))?;
+            }
         }
         self.routers.check_limits()?;
         if let Some(until) = self.until {

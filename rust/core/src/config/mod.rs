@@ -17,6 +17,7 @@ mod pools;
 mod ranking;
 mod routers;
 mod scheduler;
+mod speculation;
 mod step_limits;
 mod window;
 
@@ -41,6 +42,9 @@ pub use scheduler::{
     Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, QueueOrder, SchedulerConfig,
     Stage, Victim,
 };
+#[cfg(test)]
+pub(crate) use speculation::Listed;
+pub use speculation::{DraftAcceptance, SpeculationConfig};
 pub use step_limits::VaryingLimits;
 pub use window::Window;
 
@@ -160,6 +164,13 @@ impl Config {
             && (pace.interval == 0 || pace.first < pace.interval)
         {
             return Err(Error::config("pace", "must have an interval above 0, and first at least as long"));
+        }
+        let selects =
+            |instance: &InstanceConfig| instance.speculation.is_some() && instance.scheduler.selects();
+        if let Some(i) = self.instances.iter().position(selects) {
+            let rule =
+                "must be null where the scheduler selects the requests of each step by rank, was given";
+            return Err(Error::config(format!("instances[{i}].speculation"), rule));
         }
         if self.handover.is_some() && self.instances.iter().any(|instance| instance.scheduler.selects()) {
             let rule =

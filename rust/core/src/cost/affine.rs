@@ -32,7 +32,9 @@ impl Affine {
             .saturating_mul(shape.prefill_tokens)
             .saturating_add(self.kv_token.saturating_mul(shape.prefill_kv));
         self.step
-            .saturating_add(self.token.saturating_mul(shape.decode_requests))
+            .saturating_add(
+                self.token.saturating_mul(shape.decode_requests.saturating_add(shape.draft_tokens)),
+            )
             .saturating_add(self.kv_token.saturating_mul(shape.decode_kv))
             .saturating_add(shape.prefill_share(prefill))
             .min(HORIZON)

@@ -24,7 +24,7 @@ use crate::time::Ticks;
 /// The work of a step: everything on which its cost depends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StepShape {
-    /// Requests that compute exactly one token and have passed their prompt.
+    /// Requests that have passed their prompt and compute one token, and drafts.
     pub decode_requests: u64,
     /// Sum over those of the tokens in their context once the step is done.
     pub decode_kv: u64,
@@ -39,7 +39,9 @@ pub struct StepShape {
     /// Sum over those of the (query, key) pairs under the causal mask: with
     /// `c` tokens computed before and `m` now, `m*c + m*(m+1)/2`.
     pub prefill_pairs: u64,
-    /// Sequences that yield a token at the step's end (rows of the LM head).
+    /// Drafts that are computed and verified, beside the other tokens of their requests.
+    pub draft_tokens: u64,
+    /// Tokens that are sampled or verified at the step's end (rows of the LM head).
     pub sampled: u64,
     /// Layers that run the prefills in this step, and layers in all; 0 of 0:
     /// every layer does.

@@ -21,6 +21,7 @@ mod request;
 mod run;
 mod scheduler;
 mod settings;
+mod speculation;
 mod view;
 
 pub(crate) use effects::{Cancelled, Effects, MigratingRequest};
@@ -39,6 +40,7 @@ use ranking::Ranking;
 use request::{AdmissionSeq, Phase, RequestTable, Slot};
 use run::RunState;
 use settings::Settings;
+use speculation::Speculator;
 
 use crate::config::{InstanceConfig, Pace, QueueOrder, Window};
 use crate::cost::Cost;
@@ -59,6 +61,8 @@ pub(crate) struct Instance {
     /// The ranks of all requests, if requests are admitted by rank.
     ranking: Option<Box<Ranking>>,
     run: RunState,
+    /// The drafts of the requests, if tokens are drafted.
+    speculator: Option<Box<Speculator>>,
     transfers: Transfers,
     /// The observers of the requests: counts, columns and reports.
     observers: Observers,
@@ -118,6 +122,7 @@ impl Instance {
             queues: Queues::new(&scheduler.order),
             ranking: rules.map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap))),
             run: RunState::default(),
+            speculator: config.speculation.as_ref().map(|config| Box::new(Speculator::new(config))),
             transfers: Transfers::default(),
             observers: Observers::new(config, observed),
             completed: Vec::new(),

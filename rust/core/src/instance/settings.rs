@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::ObservedFields;
 use super::handover::Acceptance;
-use crate::config::{Admission, Allocation, InstanceConfig, QueueOrder, SchedulerConfig, VaryingLimits};
+use crate::config::{
+    Admission, Allocation, InstanceConfig, QueueOrder, SchedulerConfig, SpeculationConfig, VaryingLimits,
+};
 use crate::cost::{Cost, StepShape};
 use crate::hint::rare;
 use crate::kv::BlockSize;
@@ -51,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) selects: bool,
     /// Whether a rule reads how long a prefill takes.
     pub(crate) predicts: bool,
+    /// How tokens are drafted and verified, if they are.
+    pub(crate) speculation: Option<SpeculationConfig>,
     /// Whether the run after a step with prefills is planned when the step starts.
     pub(crate) plans: bool,
     /// The number of the model that it serves; [`ANY_MODEL`]: all.
@@ -68,6 +72,8 @@ struct LoneLimits {
     reserved: u64,
     /// The longest prefill.
     budget: u64,
+    /// Slots past the last token.
+    slots: u64,
 }
 
 impl LoneLimits {
@@ -78,6 +84,7 @@ impl LoneLimits {
             context: config.max_model_len.unwrap_or(u64::MAX),
             reserved: watermark + u64::from(rules.spare_block) + rules.selection_reserves().0,
             budget: if rules.cuts_prompts() { u64::MAX } else { rules.max_num_batched_tokens },
+            slots: config.speculation.as_ref().map_or(0, SpeculationConfig::most_slots),
         }
     }
 }
@@ -105,6 +112,7 @@ impl Settings {
         let plans = observed.leap
             && !scheduler.schedule_ahead
             && !scheduler.is_layered()
+            && config.speculation.is_none()
             && observed.records.is_none()
             && !observed.asked_again;
         let mut cost = config.cost.clone();
@@ -130,6 +138,7 @@ impl Settings {
             any_arrival_counts,
             selects,
             predicts: observed.prefills || ranks_read_prefill || buckets_read_prefill,
+            speculation: config.speculation.clone(),
             plans,
         }
     }
@@ -154,7 +163,8 @@ impl Settings {
         if sequence > self.lone.context {
             return Reason::ExceedsContext;
         }
-        if self.block.held_with(sequence - 1) + self.lone.reserved > self.blocks {
+        let slots = (sequence - 1 + self.lone.slots).min(self.lone.context.max(sequence - 1));
+        if self.block.held_with(slots) + self.lone.reserved > self.blocks {
             return Reason::ExceedsMemory;
         }
         if u64::from(prompt) > self.lone.budget {
@@ -178,6 +188,33 @@ impl Settings {
     /// Blocks that so many tokens fill.
     pub(crate) fn token_blocks(&self, tokens: u32) -> u64 {
         self.block.needed_for(u64::from(tokens))
+    }
+
+    /// Blocks of a request that has computed so many tokens at the end of a step, and slots for the KV of the next drafts.
+    pub(crate) fn blocks_with_lookahead(&self, tokens: u32) -> u64 {
+        match &self.speculation {
+            None => self.blocks_for(tokens),
+            Some(speculation) => {
+                rare();
+                let slots = u64::from(tokens) + u64::from(speculation.lookahead);
+                self.block.held_with(slots.min(self.lone.context.max(u64::from(tokens))))
+            }
+        }
+    }
+
+    /// Tokens that a request may compute in a step after `computed` others: the token after them must fit.
+    pub(crate) fn most_tokens(&self, computed: u32) -> u64 {
+        self.lone.context.saturating_sub(u64::from(computed) + 1)
+    }
+
+    /// Tokens of the budget that each scheduled request takes beside its own.
+    pub(crate) fn input_slots(&self) -> u64 {
+        self.speculation.as_ref().map_or(0, |speculation| u64::from(speculation.input_slots))
+    }
+
+    /// Of the first `known` tokens of a request, those whose full blocks the prefix cache may know.
+    pub(crate) fn hashed_tokens(&self, known: u32) -> u32 {
+        known - self.speculation.as_ref().map_or(0, |speculation| speculation.hash_lookahead.min(known))
     }
 
     /// Of the tokens of an admission, those for which it allocates blocks.

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use super::cache::{Block, Content, PrefixCache};
 use super::pool::{BlockPool, OutOfBlocks};
 use super::prefixes::Prefixes;
-use crate::config::PrefixCacheConfig;
+use crate::config::{PrefixCacheConfig, SpeculationConfig};
 use crate::hint::rare;
 
 /// The blocks of one request, on the GPU or in the CPU's memory.
@@ -102,6 +102,10 @@ pub(crate) struct Memory {
     prefixes: Arc<Prefixes>,
     /// Blocks of the decode set that are not assigned to requests.
     unassigned: Vec<Block>,
+    /// Whether the content of a block covers the token after it.
+    hashes_next: bool,
+    /// Whether a lookup leaves out the last block that it finds.
+    drops_last: bool,
 }
 
 impl Memory {
@@ -115,13 +119,32 @@ impl Memory {
         let cache = caching.map(|caching| {
             Box::new(PrefixCache::new(capacity as u32, prefixes.contents(), caching.unknown_first))
         });
-        Self { pool: BlockPool::new(capacity), block_tokens, cache, prefixes, unassigned: Vec::new() }
+        Self {
+            pool: BlockPool::new(capacity),
+            block_tokens,
+            cache,
+            prefixes,
+            unassigned: Vec::new(),
+            hashes_next: false,
+            drops_last: false,
+        }
+    }
+
+    /// The same memory, whose prefix cache is that of a model with a draft head.
+    pub(crate) fn with_speculation(mut self, speculation: &SpeculationConfig) -> Self {
+        self.hashes_next = speculation.hash_lookahead > 0;
+        self.drops_last = speculation.drops_last_block;
+        if let Some(cache) = &mut self.cache {
+            // The last block of a session is named by the block after it.
+            cache.grow(self.prefixes.contents() + usize::from(self.hashes_next));
+        }
+        self
     }
 
     /// Takes the contents that requests share, of which there may be more, and returns those that it had.
     pub(crate) fn share(&mut self, prefixes: Arc<Prefixes>) -> Arc<Prefixes> {
         if let Some(cache) = &mut self.cache {
-            cache.grow(prefixes.contents());
+            cache.grow(prefixes.contents() + usize::from(self.hashes_next));
         }
         std::mem::replace(&mut self.prefixes, prefixes)
     }
@@ -188,13 +211,17 @@ impl Memory {
             let Some(block) = cache.find(self.content(owner, position)) else { break };
             hits.push(block);
         }
+        if self.drops_last {
+            hits.pop();
+        }
     }
 
     /// Blocks that [`Self::find`] would find.
     pub(crate) fn matched(&self, owner: ContentOwner, tokens: u32) -> u32 {
         let Some(cache) = &self.cache else { return 0 };
         let found = |&position: &u32| cache.find(self.content(owner, position)).is_some();
-        (0..(tokens - 1) / self.block_tokens).take_while(found).count() as u32
+        let found = (0..(tokens - 1) / self.block_tokens).take_while(found).count() as u32;
+        found.saturating_sub(u32::from(self.drops_last))
     }
 
     /// Number of different blocks in these tables.
@@ -338,7 +365,9 @@ impl Memory {
     /// Content of the block at `position` of a request's sequence.
     #[inline]
     fn content(&self, owner: ContentOwner, position: u32) -> Content {
-        match self.prefixes.shared(owner.request, owner.prompt, position) {
+        // With the token after it, a block is equal only to one that goes on equally.
+        let named = position + u32::from(self.hashes_next);
+        match self.prefixes.shared(owner.request, owner.prompt, named) {
             Some(number) => Content::shared(number),
             None => Content::own(owner.request, position),
         }

@@ -31,8 +31,12 @@ impl KvStore {
     /// The memory of an instance, all blocks free.
     pub(crate) fn new(config: &InstanceConfig, prefixes: &Arc<Prefixes>) -> Self {
         let caching = config.scheduler.prefix_cache;
+        let gpu = Memory::new(config.blocks, config.block_tokens, caching, Arc::clone(prefixes));
         Self {
-            gpu: Memory::new(config.blocks, config.block_tokens, caching, Arc::clone(prefixes)),
+            gpu: match &config.speculation {
+                None => gpu,
+                Some(speculation) => gpu.with_speculation(speculation),
+            },
             cpu: SwapSpace::new(config.scheduler.preemption),
             account: Account::default(),
             peak_blocks: 0,

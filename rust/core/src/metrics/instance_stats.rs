@@ -66,9 +66,27 @@ pub struct InstanceStats {
     /// Requests that left as their clients had cancelled them.
     #[serde(skip_serializing_if = "is_zero")]
     pub cancelled: u64,
+    /// Drafts, where tokens are drafted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drafts: Option<Drafts>,
     #[serde(skip)]
     /// Up to when `waiting_ticks` is counted.
     waiting_since: Ticks,
+}
+
+/// Drafts of an instance.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Drafts {
+    /// Steps of requests that verified drafts.
+    pub verifications: u64,
+    /// Drafts that were proposed.
+    pub proposed: u64,
+    /// Drafts that were computed, paddings included.
+    pub computed: u64,
+    /// Drafts that were accepted.
+    pub accepted: u64,
+    /// Of the accepted ones and the tokens after them, those past the last token of a request.
+    pub trimmed: u64,
 }
 
 /// Whether a counter is 0.
@@ -120,6 +138,21 @@ impl InstanceStats {
     /// The counters of an instance without steps.
     pub(crate) fn new(blocks: u64, block_tokens: u32) -> Self {
         Self { blocks, block_tokens, ..Self::default() }
+    }
+
+    /// Counts what became of the drafts of a request in a step, of which it yielded `yielded` tokens.
+    pub(crate) fn count_drafts(&mut self, computed: u32, accepted: u32, yielded: u32) {
+        self.decode_tokens += u64::from(yielded - 1);
+        let drafts = self.drafts.get_or_insert_default();
+        drafts.verifications += u64::from(computed > 0);
+        drafts.computed += u64::from(computed);
+        drafts.accepted += u64::from(accepted);
+        drafts.trimmed += u64::from(accepted + 1 - yielded);
+    }
+
+    /// Counts drafts that were proposed for a request.
+    pub(crate) fn count_proposal(&mut self, drafts: u32) {
+        self.drafts.get_or_insert_default().proposed += u64::from(drafts);
     }
 
     /// Adds the time since the last call, during which `waiting` requests waited.

@@ -65,7 +65,8 @@ impl DecodeAttention {
 
     /// Ticks to compute.
     fn compute(self, shape: &StepShape) -> Ticks {
-        self.kv_flops.saturating_mul(shape.decode_kv)
+        let compute = self.kv_flops.saturating_mul(shape.decode_kv);
+        if shape.draft_tokens == 0 { compute } else { compute.saturating_add(of_drafts(compute, shape)) }
     }
 
     /// Ticks that each further token of context adds, and for how many steps
@@ -84,6 +85,14 @@ impl DecodeAttention {
         let steps = lead.checked_div(closing).map_or(u64::MAX, |steps| steps.saturating_add(1));
         (ahead, steps)
     }
+}
+
+/// Ticks to compute drafts: each attends to the context of its request, which is read once for all of them.
+#[cold]
+#[inline(never)]
+fn of_drafts(compute: Ticks, shape: &StepShape) -> Ticks {
+    let all = u128::from(compute) * u128::from(shape.draft_tokens);
+    u64::try_from(all / u128::from(shape.decode_requests.max(1))).unwrap_or(u64::MAX)
 }
 
 impl PrefillAttention {

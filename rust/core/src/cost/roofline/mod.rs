@@ -209,13 +209,14 @@ impl Roofline {
     /// The same, for a batch that was not precomputed.
     #[inline(never)]
     fn rest_of_any(&self, shape: &StepShape) -> Ticks {
-        let tokens = shape.decode_requests.saturating_add(shape.prefill_tokens);
+        let decoded = shape.decode_requests.saturating_add(shape.draft_tokens);
+        let tokens = decoded.saturating_add(shape.prefill_tokens);
         let requests = shape.decode_requests.saturating_add(shape.prefill_requests);
         let together = self.layers(tokens, requests);
         let layers = if shape.prefill_layers == shape.layers {
             together
         } else {
-            let alone = self.layers(shape.decode_requests, shape.decode_requests);
+            let alone = self.layers(decoded, shape.decode_requests);
             alone.saturating_add(shape.prefill_share(together.saturating_sub(alone)))
         };
         self.step

@@ -72,13 +72,13 @@ impl Work {
     /// lengthens every context by one token.
     pub fn add(&mut self, traffic: &Traffic, shape: &StepShape, steps: u64) {
         debug_assert!(steps <= 1 || shape.prefill_tokens == 0, "Invariant: a run only decodes");
-        let requests = shape.decode_requests;
+        let (requests, decoded) = (shape.decode_requests, shape.decode_requests + shape.draft_tokens);
         if shape.prefill_tokens == 0 && traffic.experts.is_none() && traffic.windows.is_none() {
             // Most steps are like this.
             self.layer_steps += u64::from(self.depth) * steps;
             self.head_steps += steps;
             self.rows += shape.sampled * steps;
-            self.decode_tokens += requests * steps;
+            self.decode_tokens += decoded * steps;
             self.decode_context += grown(shape.decode_kv, requests, steps);
             return;
         }
@@ -91,15 +91,15 @@ impl Work {
             self.rows += shape.sampled * steps;
         }
         if traffic.experts.is_some() {
-            let tokens = requests.saturating_add(shape.prefill_tokens);
+            let tokens = decoded.saturating_add(shape.prefill_tokens);
             let mut loads = u128::from(traffic.loads(tokens)) * u128::from(part);
             if part < all {
-                loads += u128::from(traffic.loads(requests)) * u128::from(all - part);
+                loads += u128::from(traffic.loads(decoded)) * u128::from(all - part);
             }
             self.expert_loads += loads * u128::from(steps);
         }
         if requests > 0 {
-            self.decode_tokens += requests * steps;
+            self.decode_tokens += decoded * steps;
             self.decode_context += grown(shape.decode_kv, requests, steps);
             if let Some(windows) = &traffic.windows {
                 self.decode_seen += seen(shape, windows.tokens, steps);

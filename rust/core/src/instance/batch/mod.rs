@@ -34,6 +34,8 @@ use crate::time::Ticks;
 pub(crate) struct Chunk {
     pub(crate) slot: Slot,
     pub(crate) tokens: u32,
+    /// How many of them are drafts.
+    pub(crate) drafts: u32,
     /// Why the request runs in the step.
     pub(crate) part: Part,
 }
@@ -43,6 +45,8 @@ pub(crate) struct Chunk {
 pub(crate) struct Dropped {
     /// Its tokens; 0 if the request had none in the step.
     pub(crate) tokens: u32,
+    /// How many of them were drafts.
+    pub(crate) drafts: u32,
     pub(crate) part: Part,
     /// Whether it was in the batch between two groups of layers.
     pub(crate) layered: bool,
@@ -222,10 +226,11 @@ impl Batch {
             Some(at) => (Some(self.chunks.remove(at)), false),
             None => (self.layers.remove(slot), true),
         };
-        let (tokens, part) = chunk.map_or((0, Part::Chunk), |chunk| (chunk.tokens, chunk.part));
+        let (tokens, drafts) = chunk.map_or((0, 0), |chunk| (chunk.tokens, chunk.drafts));
+        let part = chunk.map_or(Part::Chunk, |chunk| chunk.part);
         self.outside.retain(|&other| other != slot);
         self.outside_kv -= u64::from(requests[slot].computed + tokens);
-        Dropped { tokens, part, layered }
+        Dropped { tokens, drafts, part, layered }
     }
 
     /// Removes a member of the decode set. `now`: when the set's latest step ended,
@@ -331,6 +336,11 @@ impl Batch {
         std::mem::take(&mut self.chunks)
     }
 
+    /// Gives up the KV of tokens that a request outside the decode set has computed.
+    pub(crate) fn give_up(&mut self, tokens: u32) {
+        self.outside_kv -= u64::from(tokens);
+    }
+
     /// Notes that a request outside the decode set has all its tokens computed.
     #[inline]
     pub(crate) fn complete_chunk(&mut self, slot: Slot, requests: &RequestTable) {
@@ -409,8 +419,8 @@ mod tests {
     fn a_removed_request_takes_its_chunk_and_its_tokens_along() {
         let (mut batch, mut requests) = with_prefills(2);
         requests[0].computed = 0;
-        batch.schedule(Chunk { slot: 0, tokens: 6, part: Part::Admitted });
-        batch.schedule(Chunk { slot: 1, tokens: 4, part: Part::Admitted });
+        batch.schedule(Chunk { slot: 0, tokens: 6, drafts: 0, part: Part::Admitted });
+        batch.schedule(Chunk { slot: 1, tokens: 4, drafts: 0, part: Part::Admitted });
         assert_eq!(batch.kv_tokens(), 10);
         let dropped = batch.remove(0, &requests);
         assert_eq!((dropped.tokens, dropped.layered), (6, false));
@@ -435,7 +445,7 @@ mod tests {
     #[test]
     fn tokens_of_chunks_in_progress_are_not_finished() {
         let (mut batch, mut requests) = with_prefills(1);
-        batch.schedule(Chunk { slot: 0, tokens: 6, part: Part::Admitted });
+        batch.schedule(Chunk { slot: 0, tokens: 6, drafts: 0, part: Part::Admitted });
         batch.begin_chunks();
         assert_eq!((batch.kv_tokens(), batch.finished_kv_tokens()), (6, 0));
         batch.end_step();
@@ -452,8 +462,8 @@ mod tests {
         (state.computed, state.generated) = (10, 1);
         batch.outside.retain(|&slot| slot != 2);
         batch.join_decode_set(2, None, &mut requests);
-        batch.schedule(Chunk { slot: 0, tokens: 1, part: Part::Chunk });
-        batch.schedule(Chunk { slot: 3, tokens: 1, part: Part::Admitted });
+        batch.schedule(Chunk { slot: 0, tokens: 1, drafts: 0, part: Part::Chunk });
+        batch.schedule(Chunk { slot: 3, tokens: 1, drafts: 0, part: Part::Admitted });
         batch.sort_decodes_first(true, &mut requests);
         let order: Vec<_> = batch.order().current(&requests).collect();
         assert_eq!((order, batch.outside()), (vec![1, 2, 0, 3], &[1, 0, 3][..]));

@@ -72,7 +72,10 @@ fn add_chunk(shape: &mut StepShape, chunk: &Chunk, is_last: bool, requests: &Req
     let state = &requests[chunk.slot];
     let (before, tokens) = (u64::from(state.computed), u64::from(chunk.tokens));
     let after = before + tokens;
-    shape.sampled += u64::from(is_last && after == u64::from(state.target()));
+    let drafts = u64::from(chunk.drafts);
+    shape.draft_tokens += drafts;
+    // Each draft is verified by a row of its own.
+    shape.sampled += u64::from(is_last && after - drafts == u64::from(state.target())) + drafts;
     if state.phase == Phase::Stalled {
         shape.decode_requests += 1;
         shape.decode_kv += after;
@@ -80,6 +83,7 @@ fn add_chunk(shape: &mut StepShape, chunk: &Chunk, is_last: bool, requests: &Req
         return;
     }
     shape.prefill_requests += 1;
+    let tokens = tokens - drafts;
     shape.prefill_tokens += tokens;
     shape.prefill_kv += after;
     shape.prefill_pairs += tokens * before + tokens * (tokens + 1) / 2;

@@ -132,7 +132,7 @@ impl Effects<'_> {
         let tokens = offer.tokens as u32;
         let state = &mut self.on.requests[slot];
         let (phase, computed) = (state.phase, state.computed);
-        let blocks = self.on.settings.blocks_for(computed + tokens).max(state.blocks.count());
+        let blocks = self.on.settings.blocks_with_lookahead(computed + tokens).max(state.blocks.count());
         if phase == Phase::Received {
             self.on.kv.leave(Tier::Ready, computed, &state.blocks);
             self.on.transfers.admit(slot, state.request);
@@ -165,10 +165,17 @@ impl Effects<'_> {
         let all = part == Part::Admitted && self.on.settings.allocates_sequence();
         let state = &mut self.on.requests[slot];
         let after = state.computed + tokens;
-        let allocated = if all { state.target() } else { after };
-        self.on.kv.grow(self.on.settings.blocks_for(allocated), &mut state.blocks);
-        self.on.kv.register(state.owner(), after, &mut state.blocks);
-        self.on.batch.schedule(Chunk { slot, tokens, part });
+        let allocated = self.on.settings.blocks_with_lookahead(after);
+        let allocated =
+            if all { allocated.max(self.on.settings.blocks_for(state.target())) } else { allocated };
+        self.on.kv.grow(allocated, &mut state.blocks);
+        let known = after.min(state.target());
+        self.on.kv.register(
+            state.owner(),
+            known.min(self.on.settings.hashed_tokens(state.target())),
+            &mut state.blocks,
+        );
+        self.on.batch.schedule(Chunk { slot, tokens, drafts: after - known, part });
     }
 
     /// Notes that a request was admitted. `received`: with KV that another instance had sent; `computes`: the tokens

@@ -13,8 +13,8 @@ impl Effects<'_> {
     /// computed yields one, and joins the decode set or finishes.
     pub(super) fn finish_chunks(&mut self, start: Ticks, now: Ticks) {
         let chunks = self.on.batch.take_chunks();
-        for &Chunk { slot, tokens, .. } in &chunks {
-            self.on.requests[slot].computed += tokens;
+        for &Chunk { slot, tokens, drafts, .. } in &chunks {
+            self.on.requests[slot].computed += tokens - drafts;
             self.observe(Fact::Computed { start }, slot, now);
             let state = &self.on.requests[slot];
             if state.computed < state.target() {
@@ -26,6 +26,11 @@ impl Effects<'_> {
                     ranks.sink_level(slot, now);
                     ranks.evaluate_after_event(slot, now);
                 }
+                continue;
+            }
+            if self.on.speculator.is_some() {
+                rare();
+                self.verify(slot, (drafts, chunks.len() as u64), (start, now));
                 continue;
             }
             self.on.batch.complete_chunk(slot, &self.on.requests);
@@ -58,7 +63,7 @@ impl Effects<'_> {
     }
 
     /// A request outside the decode set yields a token in a step from `start` to `now`.
-    fn yield_token(&mut self, slot: Slot, (start, now): (Ticks, Ticks)) {
+    pub(super) fn yield_token(&mut self, slot: Slot, (start, now): (Ticks, Ticks)) {
         let state = &mut self.on.requests[slot];
         state.generated += 1;
         let gap = (state.generated > 1).then(|| now - state.times.last_token);

@@ -25,6 +25,7 @@ mod standstill;
 mod start;
 mod steps;
 mod swapped;
+mod verify;
 
 pub(crate) use cancel::Cancelled;
 pub(super) use candidate::{AdmissionOffer, Candidate, Place};

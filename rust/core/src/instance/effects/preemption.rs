@@ -49,13 +49,17 @@ impl Effects<'_> {
         let known = self.on.settings.scheduler.preemption == Preemption::Recompute;
         let (tokens, counted) = if phase == Phase::Decoding {
             self.set_aside_with_next_block(slot, now);
+            self.on.requests[slot].computed += u32::from(known);
             (1, charged)
         } else {
             let dropped = self.on.batch.remove(slot, &self.on.requests);
             let free_of_charge = dropped.layered && !new_batch || dropped.part == Part::Decode && !charged;
+            // The prefix cache does not know drafts.
+            if known {
+                self.on.requests[slot].computed += dropped.tokens - dropped.drafts;
+            }
             (dropped.tokens, !free_of_charge)
         };
-        self.on.requests[slot].computed += if known { tokens } else { 0 };
         self.release_preempted(slot, phase != Phase::Prefilling, now);
         if counted { tokens } else { 0 }
     }

@@ -92,6 +92,7 @@ mod tests {
             start: 100,
             ticks: 15,
             scheduled: vec![(7, 1, 20, Part::SwappedInDecode)],
+            drafted: Vec::new(),
             preempted: vec![3],
             copied: (0, 2),
             group: None,

@@ -32,6 +32,8 @@ pub(in crate::instance) enum Fact {
         /// The time since its previous token; `None` for the first.
         gap: Option<Ticks>,
     },
+    /// A step verified its drafts, if it had any, and yielded `yielded` tokens of it; it runs on outside the decode set.
+    Verified { yielded: u32 },
     /// It became a member of the decode set, which has taken `step` steps.
     Joined { step: u64 },
     /// As a member of the decode set, it yielded the last token of its reasoning or the first one of its answer.

@@ -98,6 +98,7 @@ impl Load {
             Fact::Admitted { .. }
             | Fact::Computed { .. }
             | Fact::Joined { .. }
+            | Fact::Verified { .. }
             | Fact::Preempted
             | Fact::Landed { .. } => {}
         }

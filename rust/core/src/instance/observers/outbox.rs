@@ -78,6 +78,18 @@ impl Outbox {
                     self.phase_changed(of, PhaseChange::Answering);
                 }
             }
+            Fact::Verified { yielded } if prefilled || answering => {
+                rare();
+                let generated = of.state.generated;
+                if prefilled && generated == 1 {
+                    self.phase_changed(of, PhaseChange::Prefilled);
+                }
+                // The tokens that the step yielded may end the reasoning before the last of them.
+                let ends = |reasoning: u32| reasoning <= generated && generated - yielded < reasoning;
+                if answering && of.reasoning().is_some_and(ends) {
+                    self.phase_changed(of, PhaseChange::Answering);
+                }
+            }
             Fact::Passed { generated, .. }
                 if answering && of.reasoning() == Some(generated) && of.state.output > generated =>
             {

@@ -67,7 +67,12 @@ impl Recorder {
             Fact::Computed { start } if of.state.generated == 0 => {
                 self.columns.prefill_stall[of.row()] += of.now - start;
             }
-            Fact::Computed { .. } | Fact::Joined { .. } | Fact::Preempted | Fact::Left | Fact::Came => {}
+            Fact::Computed { .. }
+            | Fact::Joined { .. }
+            | Fact::Verified { .. }
+            | Fact::Preempted
+            | Fact::Left
+            | Fact::Came => {}
         }
     }
 

@@ -33,6 +33,8 @@ pub struct StepColumns {
     before: Vec<u32>,
     /// Why they ran.
     parts: Vec<Part>,
+    /// Their drafts, where tokens are drafted.
+    drafted: Vec<(u32, i32, u32)>,
     /// Where the preempted requests of each step end in the next column.
     pub preempted_ends: Vec<u64>,
     /// Requests preempted while a step was formed, in order.
@@ -84,6 +86,7 @@ impl StepColumns {
             self.before.push(before + later as u32);
             self.parts.push(if is_first { part } else { Part::Decode });
         }
+        self.drafted.extend_from_slice(&first.drafted);
         if is_first {
             self.preempted.extend_from_slice(&first.preempted);
         }
@@ -100,7 +103,9 @@ impl StepColumns {
         let scheduled = range(&self.scheduled_ends)
             .map(|i| (self.requests[i], self.tokens[i], self.before[i], self.parts[i]))
             .collect();
+        let drafted = self.drafted.get(range(&self.scheduled_ends)).map_or_else(Vec::new, <[_]>::to_vec);
         StepRecord {
+            drafted,
             start: self.start[at],
             ticks: self.ticks[at],
             scheduled,

@@ -35,6 +35,10 @@ pub struct StepRecord {
     /// (request, tokens, tokens computed before, why it ran), in the order of
     /// admission.
     pub scheduled: Vec<(u32, u32, u32, Part)>,
+    /// By scheduled request: its drafts, those of them that are accepted, -1 if the step yields no token of it, and the
+    /// tokens that are kept. Empty where tokens are not drafted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drafted: Vec<(u32, i32, u32)>,
     /// Requests preempted while it was formed, in order.
     pub preempted: Vec<u32>,
     /// Blocks copied to the CPU's memory and back.

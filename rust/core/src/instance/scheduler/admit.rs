@@ -38,13 +38,13 @@ impl Stages<'_> {
     /// Admits queued requests until one does not fit. `chunked`: a prompt may be cut to
     /// the tokens that are left.
     pub(super) fn admit(&mut self, chunked: bool) {
-        if self.draft.tokens_left > 0 {
+        if self.budget() > 0 {
             self.accept_offers();
         }
         self.effects.sort_by_cached_prefix();
         let (mut hits, mut admitted) = (Vec::new(), false);
         let mut passed = self.effects.settings.limits_prompts.then(PassedOver::default);
-        while self.draft.tokens_left > 0 {
+        while self.budget() > 0 {
             let Some(candidate) = self.next_candidate() else {
                 let none_passed = passed.as_ref().is_none_or(PassedOver::is_empty);
                 if !admitted && none_passed && self.add_quanta() {
@@ -97,9 +97,11 @@ impl Stages<'_> {
     /// Admits a request.
     pub(super) fn admit_candidate(&mut self, candidate: &Candidate, offer: &AdmissionOffer, hits: &[Block]) {
         let decodes_first = self.effects.settings.scheduler.decodes_first;
-        let joins = self.draft.decoded && self.draft.charged && !decodes_first;
+        // A request whose tokens are drafted runs by itself.
+        let drafts = self.effects.settings.speculation.is_some();
+        let joins = self.draft.decoded && self.draft.charged && !decodes_first && !drafts;
         self.effects.admit(candidate, offer, hits, joins, self.draft.now);
-        self.draft.tokens_left = self.draft.tokens_left.saturating_sub(offer.tokens);
+        self.charge(offer.tokens);
     }
 
     /// The request to admit next: one whose KV has been received, as it holds its blocks
@@ -163,33 +165,34 @@ impl Stages<'_> {
         let resume = |tokens: u64, next: u32, part: Part| {
             rare();
             let blocks = self.blocks_to_resume(candidate, next);
-            AdmissionOffer { tokens, blocks, affordable: tokens <= self.draft.tokens_left, part }
+            AdmissionOffer { tokens, blocks, affordable: tokens <= self.budget(), part }
         };
         match candidate.phase {
             Phase::Received => AdmissionOffer {
                 tokens: candidate.lacking(),
-                blocks: 0,
-                affordable: candidate.lacking() <= self.draft.tokens_left,
+                blocks: self.lookahead_of_received(candidate),
+                affordable: candidate.lacking() <= self.budget(),
                 part: Part::MigratedIn,
             },
             Phase::MigratedIn => resume(candidate.lacking(), 1, Part::MigratedIn),
             Phase::Swapped { decoding: true } => resume(candidate.lacking(), 1, Part::SwappedInDecode),
             Phase::Swapped { decoding: false } => {
                 let wanted = candidate.lacking().min(limit);
-                let tokens = if chunked { wanted.min(self.draft.tokens_left) } else { wanted };
+                let tokens = if chunked { wanted.min(self.budget()) } else { wanted };
                 resume(tokens, tokens as u32, Part::SwappedInChunk)
             }
             _ => {
                 self.effects.kv.find(owner, target, hits);
                 let hit = hits.len() as u32 * self.effects.settings.block.tokens();
-                let wanted = u64::from(target - hit).min(limit);
-                let tokens = wanted.min(self.draft.tokens_left);
+                let padding = self.padding(target, hit);
+                let wanted = (u64::from(target - hit) + padding).min(limit);
+                let tokens = wanted.min(self.budget());
                 let blocks =
                     self.prompt_blocks(target, hit, tokens as u32, self.effects.kv.gpu().unheld(hits));
                 AdmissionOffer {
                     tokens,
                     blocks,
-                    affordable: chunked || tokens == wanted,
+                    affordable: chunked && padding == 0 || tokens == wanted,
                     part: Part::Admitted,
                 }
             }
@@ -201,7 +204,8 @@ impl Stages<'_> {
     fn blocks_to_resume(&self, candidate: Candidate, next: u32) -> u64 {
         // A ranked request resumes only if the spare block is free, too.
         let spare = u64::from(self.effects.settings.scheduler.spare_block && self.effects.ranking.is_some());
-        let blocks = self.effects.settings.blocks_for(candidate.computed + next).max(candidate.blocks);
+        let grown = self.effects.settings.blocks_with_lookahead(candidate.computed + next);
+        let blocks = grown.max(candidate.blocks);
         blocks + self.effects.settings.watermark(self.effects.admitted()) + spare
     }
 
@@ -209,11 +213,13 @@ impl Stages<'_> {
     /// cached and `tokens` computed in this step. `unheld`: cached blocks that no request
     /// holds.
     pub(super) fn prompt_blocks(&self, target: u32, hit: u32, tokens: u32, unheld: u64) -> u64 {
-        let reserved = match self.effects.settings.scheduler.allocation {
-            Allocation::Chunk => hit + tokens,
-            Allocation::ChunkIfAllFits | Allocation::Sequence => target,
+        let settings = &self.effects.settings;
+        let taken = settings.blocks_with_lookahead(hit + tokens);
+        let reserved = match settings.scheduler.allocation {
+            Allocation::Chunk => taken,
+            Allocation::ChunkIfAllFits | Allocation::Sequence => taken.max(settings.blocks_for(target)),
         };
-        let blocks = self.effects.settings.blocks_for(reserved) - self.effects.settings.blocks_for(hit);
+        let blocks = reserved - settings.blocks_for(hit);
         blocks + unheld + self.effects.settings.watermark(self.effects.admitted())
     }
 

@@ -21,6 +21,7 @@ mod planned;
 mod preempt;
 mod resume;
 mod select;
+mod speculate;
 mod swap;
 
 pub(crate) use draft::StepDraft;
@@ -165,6 +166,7 @@ impl<'a> Stages<'a> {
             preempted: std::mem::take(&mut self.draft.preempted),
             copied: self.effects.kv.cpu().copied(),
             free_blocks: self.effects.kv.free(),
+            drafted: self.drafted(),
             ..StepRecord::of(&self.effects.batch, decodes, &self.effects.requests)
         }
     }

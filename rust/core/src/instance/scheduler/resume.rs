@@ -27,7 +27,8 @@ pub(super) struct ResumeRules {
 impl Stages<'_> {
     /// Resumes running requests as far as tokens and blocks suffice.
     pub(super) fn resume_running(&mut self, rules: ResumeRules) {
-        if !self.effects.settings.leap || !self.resume_all(rules) {
+        let together = self.effects.settings.leap && self.effects.settings.speculation.is_none();
+        if !together || !self.resume_all(rules) {
             rare();
             self.resume_in_order(rules);
         }
@@ -139,8 +140,8 @@ impl Stages<'_> {
         for i in 0..self.effects.batch.outside().len() {
             let slot = self.effects.batch.outside()[i];
             let state = &self.effects.requests[slot];
-            let wanted = u64::from(state.lacking()).min(self.draft.limits.chunk);
-            let tokens = wanted.min(self.draft.tokens_left) as u32;
+            let wanted = self.wanted(slot);
+            let tokens = wanted.min(self.budget()) as u32;
             if tokens == 0 {
                 break;
             }
@@ -148,7 +149,7 @@ impl Stages<'_> {
                 continue;
             }
             // No request is preempted for a prefill: it waits until blocks are free.
-            let grown = self.effects.settings.blocks_for(state.computed + tokens);
+            let grown = self.effects.settings.blocks_with_lookahead(state.computed + tokens);
             if grown.saturating_sub(state.blocks.count()) > self.effects.kv.free() {
                 break;
             }
@@ -170,7 +171,7 @@ impl Stages<'_> {
         let mut resumed = 0;
         let mut i = 0;
         'requests: while i < self.effects.batch.order().len() && resumed < rules.limit {
-            if self.draft.tokens_left == 0 && (rules.charged || rules.prefills) {
+            if self.budget() == 0 && (rules.charged || rules.prefills) {
                 break;
             }
             let slot = self.effects.batch.order().slot(i);
@@ -183,9 +184,8 @@ impl Stages<'_> {
             let (tokens, blocks) = if phase == Phase::Decoding {
                 (1, self.effects.batch.decode_set().needed_blocks(state))
             } else {
-                let wanted = u64::from(state.lacking()).min(self.draft.limits.chunk);
-                let tokens = wanted.min(self.draft.tokens_left.max(1)) as u32;
-                let grown = self.effects.settings.blocks_for(state.computed + tokens);
+                let tokens = self.wanted(slot).min(self.budget().max(1)) as u32;
+                let grown = self.effects.settings.blocks_with_lookahead(state.computed + tokens);
                 (tokens, grown.saturating_sub(state.blocks.count()))
             };
             while blocks.max(u64::from(self.effects.settings.scheduler.spare_block)) > self.effects.kv.free()
@@ -239,6 +239,6 @@ impl Stages<'_> {
     /// blocks are free.
     pub(super) fn schedule_chunk(&mut self, slot: Slot, tokens: u32, part: Part) {
         self.effects.schedule(slot, tokens, part);
-        self.draft.tokens_left = self.draft.tokens_left.saturating_sub(u64::from(tokens));
+        self.charge(u64::from(tokens));
     }
 }

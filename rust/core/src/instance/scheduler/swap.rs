@@ -13,7 +13,7 @@ impl Stages<'_> {
             && let Some((tokens, blocks)) = self.swap_in_offer(slot, decoding)
         {
             self.effects.swap_in(slot, (tokens, blocks), self.draft.now);
-            self.draft.tokens_left = self.draft.tokens_left.saturating_sub(u64::from(tokens));
+            self.charge(u64::from(tokens));
         }
     }
 
@@ -25,9 +25,9 @@ impl Stages<'_> {
         // budget, which vLLM 0.6.1 would never resume.
         let lacking = u64::from(state.lacking());
         let cut = lacking > self.draft.limits.tokens;
-        let tokens = if cut { lacking.min(self.draft.tokens_left) } else { lacking };
+        let tokens = if cut { lacking.min(self.budget()) } else { lacking };
         let held = state.blocks.count();
-        let grown = self.effects.settings.blocks_for(state.computed + tokens as u32).max(held);
+        let grown = self.effects.settings.blocks_with_lookahead(state.computed + tokens as u32).max(held);
         // The spare block may be the one that a decode's next token fills.
         let spare = u64::from(rules.spare_block);
         let wanted = if decoding { grown.max(held + spare) } else { grown + spare };
@@ -40,7 +40,7 @@ impl Stages<'_> {
             <= self.effects.kv.free()
             && !excluded
             && tokens > 0
-            && tokens <= self.draft.tokens_left
+            && tokens <= self.budget()
             && self.effects.admitted() < rules.max_num_seqs;
         resumes.then_some((tokens as u32, grown))
     }

@@ -144,7 +144,8 @@ impl Accumulators {
             | Fact::Dropped
             | Fact::Cancelled { ran: false }
             | Fact::Came
-            | Fact::Landed { .. } => {}
+            | Fact::Landed { .. }
+            | Fact::Verified { .. } => {}
         }
     }
 

@@ -1,0 +1,162 @@
+//! Speculative decoding on an instance: how many drafts a request has, and which are accepted.
+
+use serde::Deserialize;
+
+use crate::error::Error;
+
+/// The most drafts of a request in a step. The methods of vLLM and `SGLang` propose at most some ten.
+const MOST_DRAFTS: u32 = 64;
+
+/// The most numbers in a list of measured ones, and in the period of an acceptance length.
+const MOST_LISTED: usize = 1 << 16;
+
+/// Speculative decoding, as vLLM V1 schedules it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpeculationConfig {
+    /// Drafts that are proposed for a request after a step, at most.
+    pub tokens: u32,
+    /// Drafts by the requests in a step: from so many requests on, so many drafts. Empty: always `tokens`.
+    pub by_batch: Vec<(u64, u32)>,
+    /// How many drafts are proposed where that differs from request to request; `None`: as many as may be.
+    pub proposals: Option<Listed>,
+    /// Which drafts are accepted.
+    pub acceptance: DraftAcceptance,
+    /// Slots that are allocated past the tokens of a step, for the KV of the next drafts.
+    pub lookahead: u32,
+    /// Tokens of the step's budget that each scheduled request takes for the input of its drafts.
+    pub input_slots: u32,
+    /// Tokens after a block that its content in the prefix cache covers: 0 or 1.
+    pub hash_lookahead: u32,
+    /// Whether a lookup in the prefix cache does not use the last block that it finds.
+    pub drops_last_block: bool,
+    /// Whether a request that is admitted with one token to compute is padded with drafts that are never accepted.
+    pub pads: bool,
+}
+
+/// Numbers by request and progress: `values[(stride * row + outputs) % len]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listed {
+    /// The factor of the request's row in the trace.
+    pub stride: u64,
+    /// The numbers.
+    pub values: Vec<u32>,
+}
+
+impl Listed {
+    /// The number of a request that has yielded `outputs` tokens.
+    pub(crate) fn at(&self, row: u32, outputs: u32) -> u32 {
+        let at = u128::from(self.stride) * u128::from(row) + u128::from(outputs);
+        self.values[(at % self.values.len() as u128) as usize]
+    }
+}
+
+/// Which drafts of a request are accepted. Each rule depends on the request and on the tokens that it has yielded, and not
+/// on the instance or the step.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum DraftAcceptance {
+    /// Steps in turn yield these numbers of tokens, of which one is not a draft.
+    Periodic {
+        /// The numbers, each at least 1.
+        yields: Vec<u32>,
+    },
+    /// Drawn for each draft, in order, until the first that is rejected.
+    Drawn {
+        /// By position: the probability of being accepted once those before are, times 2^32.
+        chances: Vec<u64>,
+        /// The seed of the draws.
+        seed: u64,
+    },
+    /// Measured numbers of accepted drafts.
+    Listed(Listed),
+}
+
+impl SpeculationConfig {
+    /// Drafts that are proposed after a step of `requests` requests, at most.
+    pub(crate) fn tokens_after(&self, requests: u64) -> u32 {
+        let reached = self.by_batch.iter().take_while(|(from, _)| *from <= requests).last();
+        reached.map_or(self.tokens, |&(_, tokens)| tokens)
+    }
+
+    /// Slots that a lone request may need past its last token.
+    pub(crate) fn most_slots(&self) -> u64 {
+        u64::from(self.tokens) + u64::from(self.lookahead)
+    }
+
+    /// Checks its numbers.
+    ///
+    /// # Errors
+    ///
+    /// Names the number that is out of range.
+    pub(super) fn check(&self, at: &str) -> Result<(), Error> {
+        let refuse =
+            |field: &str, rule: String| Err(Error::config(format!("{at}.speculation.{field}"), rule));
+        let drafts = |tokens: u32| (1..=MOST_DRAFTS).contains(&tokens);
+        if !drafts(self.tokens) {
+            return refuse("tokens", format!("must be 1 to {MOST_DRAFTS}, was {}", self.tokens));
+        }
+        let rises = self.by_batch.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let within = self.by_batch.iter().all(|(_, tokens)| *tokens <= self.tokens);
+        if !rises || !within || self.by_batch.first().is_some_and(|(from, _)| *from != 1) {
+            let rule = format!(
+                "must begin at 1 request, rise, and have at most {} drafts, was {:?}",
+                self.tokens, self.by_batch
+            );
+            return refuse("by_batch", rule);
+        }
+        if self.lookahead > MOST_DRAFTS || self.input_slots > MOST_DRAFTS {
+            let rule =
+                format!("must be at most {MOST_DRAFTS}, were {} and {}", self.lookahead, self.input_slots);
+            return refuse("lookahead, input_slots", rule);
+        }
+        if self.hash_lookahead > 1 {
+            return refuse("hash_lookahead", format!("must be 0 or 1, was {}", self.hash_lookahead));
+        }
+        let lists = [("proposals", self.proposals.as_ref()), ("acceptance", self.acceptance.listed())];
+        for (field, list) in lists {
+            if let Some(list) = list {
+                check_list(list).or_else(|rule| refuse(field, rule))?;
+            }
+        }
+        self.acceptance.check().or_else(|rule| refuse("acceptance", rule))
+    }
+}
+
+/// Checks a list of measured numbers.
+fn check_list(list: &Listed) -> Result<(), String> {
+    let len = list.values.len();
+    if !(1..=MOST_LISTED).contains(&len) || list.values.iter().any(|&value| value > MOST_DRAFTS) {
+        return Err(format!(
+            "must list 1 to {MOST_LISTED} numbers of at most {MOST_DRAFTS} drafts, had {len}"
+        ));
+    }
+    Ok(())
+}
+
+impl DraftAcceptance {
+    fn listed(&self) -> Option<&Listed> {
+        if let Self::Listed(list) = self { Some(list) } else { None }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Periodic { yields } => {
+                let bounds = yields.iter().all(|yielded| (1..=MOST_DRAFTS + 1).contains(yielded));
+                if !(1..=MOST_LISTED).contains(&yields.len()) || !bounds {
+                    return Err(format!("must yield 1 to {} tokens a step, was {yields:?}", MOST_DRAFTS + 1));
+                }
+            }
+            Self::Drawn { chances, .. } => {
+                if chances.len() > MOST_DRAFTS as usize || chances.iter().any(|chance| *chance > 1 << 32) {
+                    return Err(format!(
+                        "must be at most {MOST_DRAFTS} chances of at most 2^32, was {chances:?}"
+                    ));
+                }
+            }
+            Self::Listed(_) => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! The end of a step of a request whose tokens are drafted.
+
+use super::Effects;
+use crate::instance::observers::Fact;
+use crate::instance::request::{Phase, Slot};
+use crate::time::Ticks;
+
+impl Effects<'_> {
+    /// Verifies the drafts of a request in a step of `requests` requests, from `start` to `now`: it yields the accepted ones
+    /// and one token more, and finishes or has new drafts proposed.
+    #[inline(never)]
+    pub(super) fn verify(
+        &mut self,
+        slot: Slot,
+        (drafts, requests): (u32, u64),
+        (start, now): (Ticks, Ticks),
+    ) {
+        let Some(speculator) = &self.on.speculator else { return };
+        let verified = speculator.verify(slot, &self.on.requests[slot], drafts);
+        self.on.observers.stats.count_drafts(drafts, verified.accepted, verified.yielded);
+        self.on.batch.give_up(drafts - (verified.yielded - 1));
+        let state = &mut self.on.requests[slot];
+        // The KV of accepted drafts is known, also of those past the last token.
+        let computed = state.computed + verified.accepted;
+        state.computed += verified.yielded - 1;
+        state.phase = Phase::Stalled;
+        for at in 0..verified.yielded {
+            self.yield_token(slot, (if at == 0 { start } else { now }, now));
+        }
+        let state = &mut self.on.requests[slot];
+        let known = computed.min(self.on.settings.hashed_tokens(state.target()));
+        self.on.kv.register(state.owner(), known, &mut state.blocks);
+        if state.generated == state.output {
+            self.on.batch.complete_chunk(slot, &self.on.requests);
+            self.on.completed.push((self.on.requests[slot].seq, slot));
+            return;
+        }
+        self.on.observers.readers.note_deadline(slot);
+        if let Some(speculator) = &mut self.on.speculator {
+            let drafts = speculator.propose(slot, &self.on.requests[slot], requests);
+            self.on.observers.stats.count_proposal(drafts);
+        }
+        self.observe(Fact::Verified { yielded: verified.yielded }, slot, now);
+        if let Some(mut ranks) = self.ranks() {
+            ranks.sink_level(slot, now);
+            ranks.evaluate_after_event(slot, now);
+        }
+    }
+}

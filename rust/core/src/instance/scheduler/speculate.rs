@@ -1,0 +1,76 @@
+//! What speculative decoding changes in a step that is formed: wider decodes, their part of the budget, and paddings.
+
+use super::Stages;
+use crate::hint::rare;
+use crate::instance::Part;
+use crate::instance::batch::Chunk;
+use crate::instance::effects::Candidate;
+use crate::instance::request::Slot;
+
+impl Stages<'_> {
+    /// Tokens that a running request outside the decode set asks for: those that it lacks and its drafts, as far as the
+    /// limit of a chunk and the longest sequence allow.
+    pub(super) fn wanted(&self, slot: Slot) -> u64 {
+        let state = &self.effects.requests[slot];
+        let lacking = u64::from(state.lacking());
+        match &self.effects.speculator {
+            None => lacking.min(self.draft.limits.chunk),
+            Some(speculator) => {
+                rare();
+                let drafts = u64::from(speculator.proposed(slot, state));
+                let most = self.effects.settings.most_tokens(state.computed).max(lacking);
+                (lacking + drafts).min(self.draft.limits.chunk).min(most)
+            }
+        }
+    }
+
+    /// Tokens that the next request may compute in the step.
+    pub(super) fn budget(&self) -> u64 {
+        self.draft.tokens_left.saturating_sub(self.effects.settings.input_slots())
+    }
+
+    /// Charges the budget with a scheduled request of `tokens` tokens.
+    pub(super) fn charge(&mut self, tokens: u64) {
+        let charged = tokens + self.effects.settings.input_slots();
+        self.draft.tokens_left = self.draft.tokens_left.saturating_sub(charged);
+    }
+
+    /// Drafts with which a prompt of `target` tokens is padded, of which the prefix cache has `hit`, so that all requests
+    /// of a step that only decodes are equally wide: if it has one token to compute, no prefill continues in the step, and
+    /// another request runs or a part was cached.
+    pub(super) fn padding(&self, target: u32, hit: u32) -> u64 {
+        let Some(speculator) = &self.effects.speculator else { return 0 };
+        rare();
+        let padding = u64::from(speculator.padding());
+        let mut running = self.effects.batch.chunks().iter().map(|chunk| chunk.part);
+        let resumed = running.clone().any(|part| matches!(part, Part::Chunk | Part::Decode));
+        let pads = target == hit + 1
+            && (resumed || hit > 0)
+            && !running.any(|part| part == Part::Chunk)
+            && padding < self.effects.settings.most_tokens(hit);
+        if pads { padding } else { 0 }
+    }
+
+    /// What becomes of the drafts of each scheduled request, in the order of admission, where tokens are drafted.
+    pub(super) fn drafted(&self) -> Vec<(u32, i32, u32)> {
+        let Some(speculator) = &self.effects.speculator else { return Vec::new() };
+        let (batch, requests) = (&self.effects.batch, &self.effects.requests);
+        let chunks = batch.order().current(requests);
+        let chunks = chunks.filter_map(|slot| batch.scheduled().find(|chunk| chunk.slot == slot));
+        let of = |chunk: &Chunk| {
+            let state = &requests[chunk.slot];
+            if state.computed + chunk.tokens < state.target() {
+                return (chunk.drafts, -1, 0);
+            }
+            let verified = speculator.verify(chunk.slot, state, chunk.drafts);
+            (chunk.drafts, verified.accepted as i32, verified.yielded)
+        };
+        chunks.map(of).collect()
+    }
+
+    /// Blocks that a request lacks whose KV was received, for its next token and its lookahead.
+    pub(super) fn lookahead_of_received(&self, candidate: Candidate) -> u64 {
+        let next = candidate.computed + candidate.lacking() as u32;
+        self.effects.settings.blocks_with_lookahead(next).saturating_sub(candidate.blocks)
+    }
+}

@@ -1,0 +1,142 @@
+//! Speculative decoding: the drafts of the requests of an instance.
+//!
+//! A request that has yielded a token has drafts proposed. Its next step computes them with its last token, and verifies
+//! them: the accepted ones, and one token more, are yielded; the KV of the others is given up, and its slots stay with the
+//! request. So a request yields a number of tokens that the step does not know when it is formed, and runs outside the
+//! decode set, by a chunk. Follows `Scheduler.schedule` and `update_from_output` in `vllm/v1/core/sched/scheduler.py` of
+//! vLLM 0.33.0.
+//!
+//! The module does not model what the drafts say: a proposal is a number of tokens.
+
+mod acceptance;
+
+pub(in crate::instance) use acceptance::Verifier;
+
+use super::request::{AdmissionSeq, RequestState, Slot};
+use crate::config::SpeculationConfig;
+
+/// The proposals of an instance's requests, and which are accepted.
+#[derive(Debug)]
+pub(in crate::instance) struct Speculator {
+    config: SpeculationConfig,
+    verifier: Verifier,
+    /// By slot: the admission for which drafts were proposed last, and how many. A preemption ends an admission, and so
+    /// the proposal.
+    proposals: Vec<(AdmissionSeq, u32)>,
+}
+
+/// What becomes of the drafts of a step, and of the token after them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::instance) struct Verified {
+    /// Drafts that are accepted.
+    pub(in crate::instance) accepted: u32,
+    /// Tokens that are yielded: not those past the request's last one.
+    pub(in crate::instance) yielded: u32,
+}
+
+impl Speculator {
+    pub(in crate::instance) fn new(config: &SpeculationConfig) -> Self {
+        Self { config: config.clone(), verifier: Verifier::new(&config.acceptance), proposals: Vec::new() }
+    }
+
+    /// Drafts that are proposed for an admitted request.
+    pub(in crate::instance) fn proposed(&self, slot: Slot, state: &RequestState) -> u32 {
+        match self.proposals.get(slot as usize) {
+            Some(&(seq, drafts)) if seq == state.seq && state.phase.decodes() => drafts,
+            _ => 0,
+        }
+    }
+
+    /// Proposes drafts for a request that yielded a token in a step of `requests` requests, and goes on. Returns how many.
+    pub(in crate::instance) fn propose(&mut self, slot: Slot, state: &RequestState, requests: u64) -> u32 {
+        let most = self.config.tokens_after(requests);
+        let drafts = match &self.config.proposals {
+            Some(listed) => listed.at(state.row.index, state.generated).min(most),
+            None => most,
+        };
+        let at = slot as usize;
+        if at >= self.proposals.len() {
+            self.proposals.resize(at + 1, (0, 0));
+        }
+        self.proposals[at] = (state.seq, drafts);
+        drafts
+    }
+
+    /// Verifies `drafts` drafts of a request whose other tokens the step has computed. A padding is never accepted.
+    pub(in crate::instance) fn verify(&self, slot: Slot, state: &RequestState, drafts: u32) -> Verified {
+        let verified = drafts.min(self.proposed(slot, state));
+        let accepted = match verified {
+            0 => 0,
+            _ => self.verifier.accepted(state.row.index, state.generated).min(verified),
+        };
+        Verified { accepted, yielded: (accepted + 1).min(state.output - state.generated) }
+    }
+
+    /// Drafts with which a request is padded that is admitted with one token to compute.
+    pub(in crate::instance) fn padding(&self) -> u32 {
+        if self.config.pads { self.config.tokens } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{DraftAcceptance, Listed};
+    use crate::instance::request::{Phase, RequestTable};
+
+    fn speculator(by_batch: Vec<(u64, u32)>) -> Speculator {
+        Speculator::new(&SpeculationConfig {
+            tokens: 4,
+            by_batch,
+            proposals: None,
+            acceptance: DraftAcceptance::Listed(Listed { stride: 1, values: vec![2] }),
+            lookahead: 0,
+            input_slots: 0,
+            hash_lookahead: 0,
+            drops_last_block: false,
+            pads: true,
+        })
+    }
+
+    fn decoding() -> RequestState {
+        let mut table = RequestTable::default();
+        let slot = table.insert(0, 10, 9);
+        let state = &mut table[slot];
+        (state.phase, state.generated, state.seq) = (Phase::Stalled, 3, 7);
+        state.clone()
+    }
+
+    #[test]
+    fn a_proposal_ends_with_the_admission_that_it_is_for() {
+        let (mut speculator, mut state) = (speculator(Vec::new()), decoding());
+        assert_eq!(speculator.proposed(2, &state), 0);
+        speculator.propose(2, &state, 1);
+        assert_eq!((speculator.proposed(2, &state), speculator.proposed(1, &state)), (4, 0));
+        state.seq = 8;
+        assert_eq!(speculator.proposed(2, &state), 0);
+    }
+
+    #[test]
+    fn the_requests_of_a_step_say_how_many_drafts_there_are() {
+        let (mut speculator, state) = (speculator(vec![(1, 4), (3, 1), (9, 0)]), decoding());
+        for (requests, drafts) in [(1, 4), (2, 4), (3, 1), (8, 1), (9, 0), (99, 0)] {
+            speculator.propose(0, &state, requests);
+            assert_eq!(speculator.proposed(0, &state), drafts, "{requests} requests");
+        }
+    }
+
+    #[test]
+    fn accepted_drafts_are_cut_by_the_step_and_yielded_tokens_by_the_request() {
+        let (mut speculator, mut state) = (speculator(Vec::new()), decoding());
+        assert_eq!(
+            speculator.verify(0, &state, 4),
+            Verified { accepted: 0, yielded: 1 },
+            "they are a padding"
+        );
+        speculator.propose(0, &state, 1);
+        assert_eq!(speculator.verify(0, &state, 4), Verified { accepted: 2, yielded: 3 });
+        assert_eq!(speculator.verify(0, &state, 1), Verified { accepted: 1, yielded: 2 });
+        state.generated = 8;
+        assert_eq!(speculator.verify(0, &state, 4), Verified { accepted: 2, yielded: 1 });
+    }
+}
