@@ -7,19 +7,20 @@ steps under PACELINE_TESTS=thorough.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from paceline.conformance import DecisionLog, layered, read_log, vllm, vllm_v0
+from paceline.conformance import DecisionLog, layered, read_log, vllm, vllm_spec, vllm_v0
 from paceline.testing.reference.policy_sim import Outcome, TraceRequest, covers, replay
 from paceline.testing.reference.policy_sim.step import Step
 
 LOGS = Path(__file__).parent / "logs"
 FILES = sorted(LOGS.glob("*/*.json.gz"))
-KINDS: dict[str, ModuleType] = {"vllm": vllm, "vllm-v0": vllm_v0, "layered": layered}
+KINDS: dict[str, ModuleType] = {"vllm": vllm, "vllm-spec": vllm_spec, "vllm-v0": vllm_v0, "layered": layered}
 
 
 FEW = 400
@@ -36,7 +37,8 @@ def configuration(log: DecisionLog, until: int | None) -> dict[str, Any]:
 
 def requests(log: DecisionLog) -> list[TraceRequest]:
     """Return a log's workload."""
-    return [TraceRequest(*row[:4], *(tuple(ids) for ids in row[4:])) for row in log.requests]
+    rows = [TraceRequest(*row[:4], *(tuple(ids) for ids in row[4:])) for row in log.requests]
+    return [replace(row, output_tokens=most) for row, most in zip(rows, log.output_tokens, strict=True)]
 
 
 def record(step: Step, row: list[Any]) -> dict[str, Any]:
@@ -46,11 +48,18 @@ def record(step: Step, row: list[Any]) -> dict[str, Any]:
     return {
         "start": start,
         "scheduled": [[*entry, parts[entry[0]]] for entry in scheduled],
+        "drafted": [drafted(step, entry) for entry in scheduled],
         "preempted": preempted,
         "copied": copied,
         "group": step.group,
         "free_blocks": free,
     }
+
+
+def drafted(step: Step, entry: list[int]) -> list[int]:
+    """Return a request's drafts in a step, those that are accepted, and the tokens that it yields."""
+    request = next(one for one in step.tokens if one.index == entry[0])
+    return [step.drafts.get(request, 0), *step.verified[request]]
 
 
 def steps(log: DecisionLog, outcome: Outcome) -> list[list[Any]]:

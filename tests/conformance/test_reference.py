@@ -9,13 +9,12 @@ import pytest
 from paceline.testing.reference import read_decision_log, replay
 
 LOGS = Path(__file__).parent / "logs"
-FILES = sorted(LOGS.glob("*/*.json.gz"))
+KINDS = ("vllm", "vllm-v0", "layered")
+FILES = sorted(file for kind in KINDS for file in (LOGS / kind).glob("*.json.gz"))
 
 
 def test_every_generation_has_its_logs() -> None:
-    found = {
-        folder: sum(file.parent.name == folder for file in FILES) for folder in ("vllm", "vllm-v0", "layered")
-    }
+    found = {folder: sum(file.parent.name == folder for file in FILES) for folder in KINDS}
     assert found == {"vllm": 11, "vllm-v0": 8, "layered": 8}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search.draw import accumulators, costs, preemption, ranking, stages, step_limits
+from search.draw import accumulators, costs, preemption, ranking, speculation, stages, step_limits
 from search.draw.expressions import Wire
 from search.draw.source import Source
 
@@ -26,6 +26,7 @@ def instance(source: Source, *, ranked: bool, block_tokens: int | None) -> Wire:
         "cost": costs.cost(source),
         "traffic": source.maybe(0.2, lambda: costs.traffic(source)),
         "scheduler": scheduler,
+        **speculation.speculation(source, scheduler),
     }
 
 

@@ -61,6 +61,12 @@ def _of_handover(config: Wire) -> Iterator[str]:
 
 def _of_instance(instance: Wire) -> Iterator[str]:
     scheduler = instance["scheduler"]
+    if speculation := instance.get("speculation"):
+        yield "speculation"
+        yield f"speculation: {speculation['acceptance']['kind']}"
+        for name in ("by_batch", "proposals", "lookahead", "input_slots", "hash_lookahead", "drops_last_block", "pads"):
+            if speculation[name]:
+                yield f"speculation: {name}"
     kinds = [stage["kind"] for stage in scheduler["stages"]]
     yield from _orders(kinds)
     for stage in scheduler["stages"]:

@@ -99,6 +99,18 @@ def _of_usage(used: Wire, scheduler: Wire) -> Iterator[str]:
         yield "landed"
     if used["expired_offers"]:
         yield "offer expired"
+    if drafts := used.get("drafts"):
+        for name, count in drafts.items():
+            if count:
+                yield f"drafts: {name}"
+        if used["preemptions"]:
+            yield "drafts: preempted"
+        if used["prefix_hits"]:
+            yield "drafts: prefix hit"
+        if used["landed"]:
+            yield "drafts: landed"
+        if used["swapped_in_blocks"]:
+            yield "drafts: swapped in"
     if used["extrapolated"]:
         yield "extrapolated"
 

@@ -17,6 +17,7 @@ def refuse(
     block_size: int,
     blocks: int,
     largest_prefill: int | None = None,
+    slots: int = 0,
 ) -> Reason | None:
     """Return why a request can never finish, or None if it can.
 
@@ -27,6 +28,8 @@ def refuse(
         Most tokens of a prompt and its output together.
     block_size, blocks : int
         Tokens in a block, and the blocks that one sequence can hold at most.
+    slots : int
+        Slots past its last token that it may need, as far as the longest sequence has them.
     largest_prefill : int or None
         Most tokens one step can prefill, where prompts are not cut into chunks.
 
@@ -47,6 +50,8 @@ def refuse(
     longest = total - 1  # the last token is never the input of a step, so it needs no KV
     if max_model_len is not None and total > max_model_len:
         return "max_model_len"
+    if slots:
+        longest = max(min(longest + slots, max_model_len or longest + slots), longest)
     if blocks_for(longest, block_size) > blocks:
         return "blocks"
     if largest_prefill is not None and request.prompt_tokens > largest_prefill:

@@ -13,7 +13,7 @@ def accept_offers(state: State, step: Step, *, count_decodes: bool) -> None:
     An accepted request holds the blocks for its KV and one more token; blocks that are cached it shares.
     """
     incoming, memory = state.incoming, state.memory
-    while incoming.offered and step.left > 0:
+    while incoming.offered and step.room > 0:
         handover = incoming.offered[0]
         request = handover.request
         seated = state.seats_taken(step, count_decodes=count_decodes) < state.settings.max_num_seqs

@@ -46,27 +46,45 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
     if request in state.incoming.received:
         # It holds the blocks for its next token.
         tokens = request.lacking
-        return Offer(tokens, request.computed + tokens, 0, [], tokens <= step.left, "landed")
+        room = settings.speculation.room(request.computed + tokens)
+        return Offer(tokens, room, memory.lacking(request, room), [], tokens <= step.room, "landed")
     if request.memory is not None:
         # Its KV is kept. An unfinished prefill may be cut, the one token of a decode may not.
         wanted = request.lacking if request.decoding or not chunked else step.cut(request.lacking)
-        tokens = wanted if request.decoding or not chunked else min(wanted, step.left)
-        room = request.computed + tokens
+        tokens = wanted if request.decoding or not chunked else min(wanted, step.room)
+        room = settings.speculation.room(request.computed + tokens)
         new = max(memory.blocks_for(room), len(request.blocks)) + state.watermark
         if state.ranking is not None:
             new += state.spare
         part: Part = "landed" if request.memory == "host" else "swapped_in_chunk"
         if request.memory == "cpu" and request.decoding:
             part = "swapped_in_decode"
-        return Offer(tokens, room, new, [], tokens <= step.left, part)
+        return Offer(tokens, room, new, [], tokens <= step.room, part)
     hits = memory.hits(request, request.tokens)
     hit = len(hits) * settings.block_tokens
-    wanted = step.cut(request.tokens - hit) if chunked else request.tokens - hit
-    tokens = min(wanted, step.left)
-    reserved = hit + tokens if settings.allocation == "chunk" else request.tokens
+    padding = _padding(state, request, step, hit)
+    wanted = request.tokens - hit + padding
+    wanted = step.cut(wanted) if chunked else wanted
+    tokens = min(wanted, step.room)
+    room = settings.speculation.room(hit + tokens)
+    reserved = room if settings.allocation == "chunk" else max(room, request.tokens)
     new = memory.blocks_for(reserved) - len(hits) + state.watermark
-    room = request.tokens if settings.allocation == "sequence" else hit + tokens
-    return Offer(tokens, room, new, hits, chunked or tokens == wanted, "admitted")
+    room = max(room, request.tokens) if settings.allocation == "sequence" else room
+    # A padding is not cut.
+    return Offer(tokens, room, new, hits, (chunked and not padding) or tokens == wanted, "admitted")
+
+
+def _padding(state: State, request: Request, step: Step, hit: int) -> int:
+    """Return the drafts that pad a request with one token to compute to the width of a decode.
+
+    A step that continues a prompt is not uniform anyway. A lone request is padded only if it has KV.
+    """
+    speculation = state.settings.speculation
+    resumed = [part for part in step.parts.values() if part in ("decode", "chunk")]
+    if request.tokens - hit != 1 or "chunk" in resumed or not (resumed or hit):
+        return 0
+    padded = 1 + speculation.padding
+    return speculation.padding if speculation.fits(hit, padded) == padded else 0
 
 
 def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = False) -> None:
@@ -83,7 +101,7 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
     admitted = len(step.admitted)
     accept_offers(state, step, count_decodes=seats)
     state.queue.sort()
-    while step.left > 0:
+    while step.room > 0:
         received = next_received(state) if _has_seat(state, step, count_decodes=seats) else None
         request = received or next((one for one in state.queue.in_order if one not in passed), None)
         if request is None:
@@ -163,6 +181,7 @@ def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -
     enter_adapter(state, request)
     if request in state.incoming.received:
         state.incoming.received.remove(request)
+        memory.grow(request, offered.room)
         request.received_wait += step.start - request.spells[-1].start
         step.handed_over.append(request)
     elif request.memory is not None:
@@ -229,13 +248,14 @@ def swap_in(state: State, step: Step) -> None:
         if settings.exclusive_prefill and not request.decoding and step.decodes_reached and step.decodes:
             return
         wanted = request.lacking
-        tokens = min(wanted, step.left) if wanted > step.budget else wanted
-        if not 0 < tokens <= step.left or state.admitted >= settings.max_num_seqs:
+        tokens = min(wanted, step.room) if wanted > step.budget else wanted
+        if not 0 < tokens <= step.room or state.admitted >= settings.max_num_seqs:
             return
-        held, grown = len(request.blocks), memory.blocks_for(request.computed + tokens)
+        room = settings.speculation.room(request.computed + tokens)
+        held, grown = len(request.blocks), memory.blocks_for(room)
         # The spare block may be the one that the token of a decode fills.
         needed = max(held + state.spare, grown) if request.decoding else max(held, grown) + state.spare
         if needed + state.watermark > memory.free:
             return
         part: Part = "swapped_in_decode" if request.decoding else "swapped_in_chunk"
-        place_in_batch(state, request, Offer(tokens, request.computed + tokens, needed, [], True, part), step)
+        place_in_batch(state, request, Offer(tokens, room, needed, [], True, part), step)

@@ -25,8 +25,13 @@ class Cost:
 
     def step(self, step: Step) -> int:
         """Return how long a step takes."""
-        decodes = sum(self._of(1, one.computed + 1) for one in step.decodes)
-        prefills = sum(self._of(step.tokens[one], one.computed + step.tokens[one]) for one in step.prefills)
+        decodes = sum(self._of(step.tokens[one], one.computed + step.tokens[one]) for one in step.decodes)
+        # A padding is verified in all layers.
+        padding = {one: step.drafts.get(one, 0) for one in step.prefills}
+        decodes += self._of(sum(padding.values()), 0)
+        prefills = sum(
+            self._of(step.tokens[one] - padding[one], one.computed + step.tokens[one]) for one in step.prefills
+        )
         layers, depth = step.layers
         return self._step + decodes + prefills * layers // depth
 

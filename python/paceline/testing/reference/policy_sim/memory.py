@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from paceline.testing.reference.blocks import BlockPool, blocks_for
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.request import Request
@@ -30,6 +32,7 @@ class Memory:
         self._block_tokens = self.block_tokens = settings.block_tokens
         self._state_blocks = settings.state_blocks
         self._contents = contents
+        self._speculation = settings.speculation
 
     @property
     def free(self) -> int:
@@ -58,13 +61,22 @@ class Memory:
         found: list[int] = []
         if self._contents is not None:
             for position in range((tokens - 1) // self._block_tokens):
-                name = self._contents.name(request.index, position)
-                own = self._contents.is_own(request.index, position)
+                name = self._name(request, position)
+                own = name == ("own", request.index, position)
                 block = self.pool.find_released(name) if own else self.pool.find(name)
                 if block is None:
                     break
                 found.append(block)
-        return found
+        return found[:-1] if self._speculation.drops_last_block else found
+
+    def _name(self, request: Request, position: int) -> Hashable:
+        """Name what a full block holds, with the token after it where the hash of a block covers that."""
+        assert self._contents is not None
+        if not self._speculation.hash_lookahead:
+            return self._contents.name(request.index, position)
+        after = self._contents.name(request.index, position + 1)
+        own = after == ("own", request.index, position + 1)
+        return ("own", request.index, position) if own else ("before", after)
 
     def attach_prefix(self, request: Request, hits: list[int], *, counted: bool = True) -> None:
         """Give a request that holds no block the blocks of its cached prefix.
@@ -82,9 +94,11 @@ class Memory:
         """Register the full blocks of a request's first ``tokens`` tokens in the prefix cache."""
         if self._contents is None:
             return
-        full = tokens // self._block_tokens
+        # A draft is not known, and with a draft head a block is only once the token after it is.
+        most = request.tokens - self._speculation.hash_lookahead
+        full = min(tokens, most) // self._block_tokens
         for position in range(request.known, full):
-            self.pool.register(request.blocks[position], self._contents.name(request.index, position))
+            self.pool.register(request.blocks[position], self._name(request, position))
         request.known = max(request.known, full)
 
     def leave_set(self, request: Request) -> None:

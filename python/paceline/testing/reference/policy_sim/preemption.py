@@ -48,6 +48,7 @@ def preempt(state: State, request: Request, step: Step) -> None:
         state.copied_out += kept
     else:
         state.memory.lose(request)
+    request.drafts = 0
     state.enqueue(request, step.start)
     if idle_since is not None:
         # It has been idle since it was left out.

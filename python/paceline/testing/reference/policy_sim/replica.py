@@ -108,6 +108,7 @@ class Replica:
             max_model_len=self._max_model_len,
             block_size=self.block_tokens,
             blocks=self.blocks - settings.reserve - states,
+            slots=settings.speculation.slots,
             largest_prefill=None if settings.cuts_prompts else settings.max_num_batched_tokens,
         )
 
@@ -310,7 +311,8 @@ class Replica:
         self.usage.steps += 1
         self.counts.decode_tokens += (decoded := len(step.decodes))
         # A batch computes its tokens once, in however many groups of layers it runs.
-        prefilled = sum(step.tokens.values()) - decoded if step.last_group else 0
+        prefilled = sum(step.tokens[one] - step.drafts.get(one, 0) for one in step.prefills)
+        prefilled = prefilled if step.last_group else 0
         self.counts.prefill_tokens += prefilled
         self.usage.tokens += decoded + prefilled
         for request in step.handed_over:
@@ -321,6 +323,9 @@ class Replica:
             self._last_decode = now
         self._last_end = now
         yielded = self.scheduler.finish(step, now)
+        accepted = sum(step.verified[request][1] - 1 for request in yielded)
+        self.counts.decode_tokens += accepted
+        self.usage.tokens += accepted
         for request in yielded:
             if request.done:
                 self._forget(request)

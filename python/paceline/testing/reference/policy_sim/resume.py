@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paceline.testing.reference.policy_sim.preemption import choose_victim, preempt
+from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Step
 
@@ -38,14 +39,15 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
     """
     position, resumed = 0, 0
     while position < len(state.running) and (rules.most is None or resumed < rules.most):
-        if step.left <= 0 and (rules.charged or rules.prefills):
+        if step.room <= 0 and (rules.charged or rules.prefills):
             break
         request = state.running[position]
         if request in step.tokens or not (request.decoding or rules.prefills):
             position += 1
             continue
-        tokens = 1 if request.decoding else min(step.cut(request.lacking), step.left)
-        needed = max(state.memory.lacking(request, request.computed + tokens), state.spare)
+        tokens = min(_wanted(state, step, request), max(step.room, 1))
+        room = state.settings.speculation.room(request.computed + tokens)
+        needed = max(state.memory.lacking(request, room), state.spare)
         stops = False
         while request.running and state.memory.free < needed:
             victim = choose_victim(state, prefills=rules.over_prefills)
@@ -61,7 +63,7 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
             break
         if not request.running:
             continue
-        state.memory.grow(request, request.computed + tokens)
+        state.memory.grow(request, room)
         if not request.in_set:
             state.memory.register_full(request, request.computed + tokens)
         step.add(
@@ -78,19 +80,30 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
             state.memory.leave_set(request)
 
 
+def _wanted(state: State, step: Step, request: Request) -> int:
+    """Return the tokens that a request asks for: a decode also for its drafts."""
+    if not request.decoding:
+        return step.cut(request.lacking)
+    speculation = state.settings.speculation
+    if not speculation.drafts:
+        return 1
+    return step.cut(speculation.fits(request.computed, request.lacking + request.drafts))
+
+
 def resume_prefills(state: State, step: Step) -> None:
     """Schedule running prefills with the tokens that are left, in the order of admission.
 
     No request is preempted for them: if one lacks blocks, it waits for free ones, and so do later ones.
     """
     for request in state.running:
-        tokens = min(step.cut(request.lacking), step.left)
+        tokens = min(step.cut(request.lacking), step.room)
+        room = state.settings.speculation.room(request.computed + tokens)
         if request.decoding or request in step.tokens:
             continue
         if tokens <= 0:
             break
-        if state.memory.lacking(request, request.computed + tokens) > state.memory.free:
+        if state.memory.lacking(request, room) > state.memory.free:
             break
-        state.memory.grow(request, request.computed + tokens)
+        state.memory.grow(request, room)
         state.memory.register_full(request, request.computed + tokens)
         step.add(request, tokens, "chunk")

@@ -126,21 +126,29 @@ class Scheduler:
             state.batch = {}
         yielded = []
         for request in [one for one in state.running if one in step.tokens and one not in state.batch]:
-            request.computed += step.tokens[request]
+            drafts = step.drafts.get(request, 0)
+            request.computed += step.tokens[request] - drafts
             request.steps_run += 1
             if request.lacking:
                 continue
-            request.generated += 1
-            request.decoding = request.in_set = True
-            request.token_times.append(now)
-            request.token_starts.append(step.start)
+            accepted, kept = step.verified[request]
+            request.decoding, request.in_set = True, not self.settings.speculation.drafts
+            for token in range(kept):
+                request.generated += 1
+                request.token_times.append(now)
+                # What a step yields after a token begins when that has appeared.
+                request.token_starts.append(now if token else step.start)
+                if accumulators is not None:
+                    accumulators.yielded(request)
+            if self.settings.speculation.drafts:
+                self.memory.register_full(request, request.computed + accepted)
+                request.drafts = self.settings.speculation.proposals(request, len(step.tokens))
+            request.computed += kept - 1
             yielded.append(request)
             if request.done and request.cancelled is None and request.generated < request.spec.output_tokens:
                 request.cancelled, request.cause = now, "cancelled"
-            if accumulators is not None:
-                accumulators.yielded(request)
-                if request.done:
-                    accumulators.left_batch(request, finished=request.finished)
+            if accumulators is not None and request.done:
+                accumulators.left_batch(request, finished=request.finished)
             if request.done:
                 request.place = "gone"
                 state.running.remove(request)
@@ -189,6 +197,7 @@ class Scheduler:
         request.attained += 0 if request.left_out else now - request.admitted_at
         request.left_out = False
         request.place = "moving"
+        request.drafts = 0
         request.memory = "host"
         return self.memory.detach_blocks(request)
 
@@ -239,7 +248,9 @@ class Scheduler:
         queued = len({*state.queue.waiting, *state.queue.swapped, *state.incoming.received})
         alone = state.admitted + queued <= 1 and not settings.threshold_when_alone
         budget, longest = step_limits(state, now)
-        return Step(now, budget, budget, longest, None if alone or longest == 0 else longest)
+        step = Step(now, budget, budget, longest, None if alone or longest == 0 else longest)
+        step.input_slots = settings.speculation.input_slots
+        return step
 
     def _run_stages(self, step: Step) -> None:
         state, settings = self.state, self.settings
@@ -291,12 +302,26 @@ class Scheduler:
             state.running.sort(key=lambda request: _place(request, step))
         state.formed += 1
         step.held_blocks = self.memory.pool.held
+        step.verified = {request: self._verified(request, step) for request in step.tokens}
         free_deferred(state)
         step.free_blocks = self.memory.free
         step.blocks_out, state.copied_out = state.copied_out, 0
         step.blocks_in, state.copied_in = state.copied_in, 0
         step.loads, state.loads = state.loads, 0
         return step
+
+    def _verified(self, request: Request, step: Step) -> tuple[int, int]:
+        """Return how many drafts of a request are accepted in a step, and the tokens that it yields.
+
+        They are -1 and 0 if the step does not compute all that the request lacks.
+        """
+        if step.tokens[request] < request.lacking:
+            return -1, 0
+        verified = min(step.drafts.get(request, 0), request.drafts)
+        accepted = 0
+        if verified > 0:
+            accepted = min(self.settings.speculation.accepted(request.index, request.generated), verified)
+        return accepted, min(accepted + 1, request.spec.last_token - request.generated)
 
     def _keep_migrated_on_cpu(self, now: int) -> None:
         """Move the KV of migrated requests that were not admitted to the CPU's memory, if there is room."""

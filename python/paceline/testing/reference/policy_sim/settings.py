@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from paceline.testing.reference.policy_sim.speculation import Speculation
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -35,6 +37,7 @@ class Settings:
     schedule_ahead: bool
     varying: dict[str, Any]
     joining: dict[str, Any]
+    speculation: Speculation
 
     @classmethod
     def of(cls, instance: dict[str, Any]) -> Settings:
@@ -43,6 +46,7 @@ class Settings:
             block_tokens=instance["block_tokens"],
             state_blocks=instance.get("state_blocks", 0),
             state_bytes=instance.get("state_bytes", 0),
+            speculation=Speculation(instance.get("speculation"), instance["max_model_len"]),
             **{"admission": {"kind": "wait"}, "varying": {}, "joining": {}, **instance["scheduler"]},
         )
 

@@ -43,6 +43,12 @@ class Step:
         Blocks copied to the CPU's memory and back.
     loads : int
         Adapters loaded.
+    drafts : dict of Request to int
+        The drafts among the tokens of each request that has any.
+    verified : dict of Request to tuple of int
+        The accepted drafts of each request, and the tokens that it yields; -1 and 0 if it yields none.
+    input_slots : int
+        Tokens of the budget that each scheduled request takes beside its own.
     decodes_reached : bool
         Whether the stage that schedules decodes was reached.
     group : tuple of int or None
@@ -68,11 +74,19 @@ class Step:
     blocks_out: int = 0
     blocks_in: int = 0
     loads: int = 0
+    drafts: dict[Request, int] = field(default_factory=dict)
+    verified: dict[Request, tuple[int, int]] = field(default_factory=dict)
+    input_slots: int = 0
     decodes_reached: bool = False
     group: tuple[int, int] | None = None
     layers: tuple[int, int] = (1, 1)
     free_blocks: int = 0
     held_blocks: int = 0
+
+    @property
+    def room(self) -> int:
+        """Tokens that the next request may compute."""
+        return self.left - self.input_slots
 
     @property
     def prefills(self) -> list[Request]:
@@ -97,15 +111,18 @@ class Step:
         """Schedule ``tokens`` of a request."""
         self.tokens[request] = tokens
         self.parts[request] = part
-        self.charges[request] = tokens if charged else 0
+        drafts = tokens - request.lacking
+        if drafts > 0:
+            self.drafts[request] = drafts
+        self.charges[request] = tokens + self.input_slots if charged else 0
         self.left -= self.charges[request]
 
     def drop(self, request: Request, *, refund: bool) -> int:
-        """Remove a request, and return the tokens that it was to compute."""
+        """Remove a request, and return the tokens that it was to compute beside its drafts."""
         charge = self.charges.pop(request, 0)
         self.left += charge if refund else 0
         self.parts.pop(request, None)
-        return self.tokens.pop(request, 0)
+        return self.tokens.pop(request, 0) - self.drafts.pop(request, 0)
 
     def row(self, order: list[Request]) -> list[Any]:
         """Return the step as a row of decisions, its requests in the order of admission."""

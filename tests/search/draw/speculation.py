@@ -1,0 +1,51 @@
+"""Speculative decoding: drafts, the slots that they take, and which are accepted."""
+
+from __future__ import annotations
+
+from search.draw.expressions import Wire
+from search.draw.source import Source
+
+CERTAIN = 2**32
+MOST = 5
+
+
+def speculation(source: Source, scheduler: Wire) -> Wire:
+    """Draw how an instance drafts tokens; mostly it drafts none, and none where a scheduler selects."""
+    selects = any(stage["kind"] == "select" for stage in scheduler["stages"])
+    if selects or not source.chance(0.25):
+        return {}
+    tokens = source.whole(1, MOST)
+    by_batch = source.chance(0.25)
+    ranges = [[1, source.whole(0, tokens)], [source.whole(2, 4), source.whole(0, tokens)]]
+    hashes = source.whole(0, 1) if scheduler["prefix_cache"] else 0
+    budget = scheduler["max_num_batched_tokens"]
+    return {
+        "speculation": {
+            "tokens": tokens,
+            "by_batch": ranges if by_batch else [],
+            "proposals": source.maybe(0.3, lambda: listed(source, 5, tokens)),
+            "acceptance": acceptance(source, tokens),
+            "lookahead": source.pick((0, tokens)),
+            "input_slots": source.pick((0, 0, 1)) if budget > 1 else 0,
+            "hash_lookahead": hashes,
+            "drops_last_block": bool(scheduler["prefix_cache"]) and source.chance(0.3),
+            "pads": not by_batch and source.chance(0.7),
+        }
+    }
+
+
+def listed(source: Source, stride: int, tokens: int) -> Wire:
+    return {"stride": stride, "values": [source.whole(0, tokens) for _ in range(source.whole(1, 9))]}
+
+
+def acceptance(source: Source, tokens: int) -> Wire:
+    match source.pick(("periodic", "periodic", "drawn", "listed")):
+        case "periodic":
+            least = source.whole(1, tokens)
+            yields = [least + source.whole(0, 1) for _ in range(source.whole(1, 4))]
+            return {"kind": "periodic", "yields": yields}
+        case "drawn":
+            chances = [source.pick((0, CERTAIN // 3, CERTAIN // 2, CERTAIN)) for _ in range(tokens)]
+            return {"kind": "drawn", "chances": chances, "seed": source.whole(0, 9)}
+        case _:
+            return {"kind": "listed", **listed(source, 7, tokens)}
