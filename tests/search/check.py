@@ -115,9 +115,7 @@ class _Checks:
             self.verdict.asked["clients: the open loop of its arrivals"] += 1
             found += clients.reopened(leapt)
         else:
-            self.verdict.asked[
-                "clients: no open loop, as sessions are read or a step dropped a request"
-            ] += 1
+            self.verdict.asked["clients: no open loop, as sessions are read or a step dropped a request"] += 1
         return found
 
     def _reference(self, leapt: Replayed) -> list[Failure]:

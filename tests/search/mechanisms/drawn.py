@@ -64,7 +64,15 @@ def _of_instance(instance: Wire) -> Iterator[str]:
     if speculation := instance.get("speculation"):
         yield "speculation"
         yield f"speculation: {speculation['acceptance']['kind']}"
-        for name in ("by_batch", "proposals", "lookahead", "input_slots", "hash_lookahead", "drops_last_block", "pads"):
+        for name in (
+            "by_batch",
+            "proposals",
+            "lookahead",
+            "input_slots",
+            "hash_lookahead",
+            "drops_last_block",
+            "pads",
+        ):
             if speculation[name]:
                 yield f"speculation: {name}"
     kinds = [stage["kind"] for stage in scheduler["stages"]]

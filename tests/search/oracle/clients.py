@@ -232,16 +232,24 @@ def order_of_arrival(replayed: Replayed) -> list[int]:
     return order
 
 
+def _reads_rows(instance: dict[str, Any]) -> bool:
+    speculation = instance.get("speculation")
+    if speculation is None:
+        return False
+    return speculation["proposals"] is not None or speculation["acceptance"]["kind"] != "periodic"
+
+
 def can_reopen(replayed: Replayed) -> bool:
     """Whether a case's requests can be replayed at the moments at which they were sent.
 
     Not where the prefix cache or an accumulator reads sessions: a request that overtakes the turn before it
-    would be another. Nor where clients lose patience: requests may be sent again. Nor where a request was
-    dropped as a step was formed: the next one is sent at that moment, but after the step has started, which
-    an arrival of the trace never is.
+    would be another. Nor where what is accepted of a request's drafts depends on its row, as the rows are in
+    another order. Nor where clients lose patience: requests may be sent again. Nor where a request was dropped
+    as a step was formed: the next one is sent at that moment, but after the step has started, which an arrival
+    of the trace never is.
     """
     case = replayed.case
-    if _patience(case):
+    if _patience(case) or any(map(_reads_rows, case.config["instances"])):
         return False
     status, scheduled = replayed.column("status"), replayed.column("scheduled")
     if any(one == REJECTED and at != NEVER for one, at in zip(status, scheduled, strict=True)):

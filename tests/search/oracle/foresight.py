@@ -54,7 +54,11 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
         # A step that the end of time cuts off may be in either log, in both, or in none.
         last = min(cuts, default=NEVER)
         before = [
-            [step for step in log if step["start"] < first and step["start"] + step["ticks"] <= last]
+            [
+                _decided(step)
+                for step in log
+                if step["start"] < first and step["start"] + step["ticks"] <= last
+            ]
             for log in (ours, theirs)
         ]
         if cuts and abs(len(ours) - len(theirs)) == 1:
@@ -71,6 +75,12 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
                 f"outputs of rows {changed} changed, instance {index}, step {at}, before {first}: {shown}",
             )
             return
+
+
+def _decided(step: Row) -> Row:
+    """Return a recorded step without the tokens that it yields: a request may end with the first of them."""
+    drafts = [drafts for drafts, _, _ in step.get("drafted", [])]
+    return {**step, "drafted": drafts}
 
 
 def _changed(case: Case, chosen: random.Random) -> tuple[list[Row], list[int]]:
@@ -104,6 +114,7 @@ def _refusals(case: Case, row: Row) -> list[str | None]:
                 max_model_len=instance["max_model_len"],
                 block_size=instance["block_tokens"],
                 blocks=instance["blocks"] - settings.reserve - settings.state_blocks,
+                slots=settings.speculation.slots,
                 largest_prefill=None if settings.cuts_prompts else settings.max_num_batched_tokens,
             )
         )

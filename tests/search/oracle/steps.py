@@ -12,6 +12,9 @@ from search.oracle.replayed import Replayed
 STEPS_PER_TOKEN = 60
 
 
+DECODES = ("decode", "swapped_in_decode", "landed")
+
+
 def broken(replayed: Replayed) -> Iterator[Failure]:
     """Yield the promises that the decisions of a replay break."""
     for index, (instance, log) in enumerate(
@@ -41,7 +44,7 @@ def _of_instance(index: int, scheduler: dict[str, Any], log: list[dict[str, Any]
         if step["start"] < end:
             yield Failure("steps: in order of time", where)
         end = step["start"]
-        decodes = sum(entry[3] in ("decode", "swapped_in_decode", "landed") for entry in step["scheduled"])
+        decodes = sum(entry[1] for entry in step["scheduled"] if entry[3] in DECODES)
         tokens = sum(entry[1] for entry in step["scheduled"])
         if not layered and tokens - (decodes if uncharged else 0) > budget:
             yield Failure("steps: within the budget", where)

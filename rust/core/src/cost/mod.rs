@@ -51,6 +51,11 @@ pub struct StepShape {
 }
 
 impl StepShape {
+    /// Tokens that the step computes.
+    pub fn tokens(&self) -> u64 {
+        self.decode_requests.saturating_add(self.draft_tokens).saturating_add(self.prefill_tokens)
+    }
+
     /// The share of something that all layers do which the layers that run
     /// prefills in this step do, rounded down.
     pub fn prefill_share(&self, all: u64) -> u64 {

@@ -30,7 +30,8 @@ class Cost:
         padding = {one: step.drafts.get(one, 0) for one in step.prefills}
         decodes += self._of(sum(padding.values()), 0)
         prefills = sum(
-            self._of(step.tokens[one] - padding[one], one.computed + step.tokens[one]) for one in step.prefills
+            self._of(step.tokens[one] - padding[one], one.computed + step.tokens[one])
+            for one in step.prefills
         )
         layers, depth = step.layers
         return self._step + decodes + prefills * layers // depth

@@ -85,7 +85,8 @@ class Speculation:
 
 def _listed(listed: dict[str, Any], row: int, outputs: int) -> int:
     values: list[int] = listed["values"]
-    return values[(listed["stride"] * row + outputs) % len(values)]
+    stride: int = listed["stride"]
+    return values[(stride * row + outputs) % len(values)]
 
 
 def _drawn(seed: int, chances: list[int], row: int, outputs: int) -> int:

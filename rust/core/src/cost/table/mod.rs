@@ -166,7 +166,7 @@ impl Table {
     pub fn extrapolation(&self, shape: &StepShape) -> Extrapolation {
         let (chunk, requests) = (shape.prefill_tokens, shape.decode_requests);
         let beyond = Extrapolation::default()
-            .with(Axis::Tokens, self.tokens.ends_before(tokens(shape)))
+            .with(Axis::Tokens, self.tokens.ends_before(shape.tokens()))
             .with(Axis::Rows, self.rows.ends_before(rows(shape)));
         let Some(kernel) = self.kernel(shape) else { return beyond };
         let (work, tokens) = history(shape);
@@ -183,7 +183,7 @@ impl Table {
     fn sum(&self, shape: &StepShape, attention: i128) -> Ticks {
         let attention = Ticks::try_from(attention.max(0)).unwrap_or(HORIZON);
         self.step
-            .saturating_add(self.tokens.at(tokens(shape)))
+            .saturating_add(self.tokens.at(shape.tokens()))
             .saturating_add(self.rows.at(rows(shape)))
             .saturating_add(attention)
             .min(HORIZON)
@@ -217,11 +217,6 @@ impl Table {
         let (alpha, left) = skew.at(chunk, requests, shape.decode_kv, longest);
         mean.blend(top, alpha, left)
     }
-}
-
-/// Tokens of the step, drafts included.
-fn tokens(shape: &StepShape) -> u64 {
-    shape.decode_requests.saturating_add(shape.draft_tokens).saturating_add(shape.prefill_tokens)
 }
 
 /// Requests in the step.

@@ -99,6 +99,7 @@ impl Effects<'_> {
         let arrival = trace.arrival[row];
         let slot = self.on.requests.insert(request, trace.prompt_tokens[row], trace.output_tokens[row]);
         self.cut_output(slot);
+        self.forget_drafts(slot);
         self.on.requests[slot].row.index = trace.origin(request);
         self.on.requests[slot].times.came_at = arrival;
         self.on.observers.readers.open(slot, arrival);

@@ -149,6 +149,7 @@ impl Effects<'_> {
             self.trace.output_tokens[row],
         );
         self.cut_output(slot);
+        self.forget_drafts(slot);
         self.on.requests[slot].row.index = self.trace.origin(migrated.request);
         let answers = self.trace.is_answering(row, generated);
         let state = &mut self.on.requests[slot];

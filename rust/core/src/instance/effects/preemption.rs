@@ -119,6 +119,7 @@ impl Effects<'_> {
     #[inline(never)]
     fn release_preempted(&mut self, slot: Slot, decoding: bool, now: Ticks) {
         let ranked = self.on.ranking.is_some();
+        self.forget_drafts(slot);
         let state = &mut self.on.requests[slot];
         state.preemptions += 1;
         state.times.out_since = now;

@@ -1,11 +1,20 @@
 //! The end of a step of a request whose tokens are drafted.
 
 use super::Effects;
+use crate::hint::rare;
 use crate::instance::observers::Fact;
 use crate::instance::request::{Phase, Slot};
 use crate::time::Ticks;
 
 impl Effects<'_> {
+    /// Forgets the drafts of a request that is preempted, or new in its slot.
+    pub(super) fn forget_drafts(&mut self, slot: Slot) {
+        if let Some(speculator) = &mut self.on.speculator {
+            rare();
+            speculator.forget(slot);
+        }
+    }
+
     /// Verifies the drafts of a request in a step of `requests` requests, from `start` to `now`: it yields the accepted ones
     /// and one token more, and finishes or has new drafts proposed.
     #[inline(never)]

@@ -212,7 +212,7 @@ impl RunState {
 
     /// Tokens that the step in progress computes.
     pub(crate) fn step_tokens(&self) -> Option<u64> {
-        self.current().map(|_| self.shape.decode_requests + self.shape.prefill_tokens)
+        self.current().map(|_| self.shape.tokens())
     }
 
     /// Ticks that the step in progress takes.

@@ -17,7 +17,7 @@ impl Stages<'_> {
             None => lacking.min(self.draft.limits.chunk),
             Some(speculator) => {
                 rare();
-                let drafts = u64::from(speculator.proposed(slot, state));
+                let drafts = u64::from(speculator.proposed(slot));
                 let most = self.effects.settings.most_tokens(state.computed).max(lacking);
                 (lacking + drafts).min(self.draft.limits.chunk).min(most)
             }

@@ -12,7 +12,7 @@ mod acceptance;
 
 pub(in crate::instance) use acceptance::Verifier;
 
-use super::request::{AdmissionSeq, RequestState, Slot};
+use super::request::{RequestState, Slot};
 use crate::config::SpeculationConfig;
 
 /// The proposals of an instance's requests, and which are accepted.
@@ -20,9 +20,8 @@ use crate::config::SpeculationConfig;
 pub(in crate::instance) struct Speculator {
     config: SpeculationConfig,
     verifier: Verifier,
-    /// By slot: the admission for which drafts were proposed last, and how many. A preemption ends an admission, and so
-    /// the proposal.
-    proposals: Vec<(AdmissionSeq, u32)>,
+    /// Drafts that are proposed, by slot.
+    proposals: Vec<u32>,
 }
 
 /// What becomes of the drafts of a step, and of the token after them.
@@ -39,11 +38,15 @@ impl Speculator {
         Self { config: config.clone(), verifier: Verifier::new(&config.acceptance), proposals: Vec::new() }
     }
 
-    /// Drafts that are proposed for an admitted request.
-    pub(in crate::instance) fn proposed(&self, slot: Slot, state: &RequestState) -> u32 {
-        match self.proposals.get(slot as usize) {
-            Some(&(seq, drafts)) if seq == state.seq && state.phase.decodes() => drafts,
-            _ => 0,
+    /// Drafts that are proposed for a request.
+    pub(in crate::instance) fn proposed(&self, slot: Slot) -> u32 {
+        self.proposals.get(slot as usize).copied().unwrap_or(0)
+    }
+
+    /// Forgets the drafts of a request that is preempted, or new in its slot.
+    pub(in crate::instance) fn forget(&mut self, slot: Slot) {
+        if let Some(drafts) = self.proposals.get_mut(slot as usize) {
+            *drafts = 0;
         }
     }
 
@@ -56,15 +59,15 @@ impl Speculator {
         };
         let at = slot as usize;
         if at >= self.proposals.len() {
-            self.proposals.resize(at + 1, (0, 0));
+            self.proposals.resize(at + 1, 0);
         }
-        self.proposals[at] = (state.seq, drafts);
+        self.proposals[at] = drafts;
         drafts
     }
 
     /// Verifies `drafts` drafts of a request whose other tokens the step has computed. A padding is never accepted.
     pub(in crate::instance) fn verify(&self, slot: Slot, state: &RequestState, drafts: u32) -> Verified {
-        let verified = drafts.min(self.proposed(slot, state));
+        let verified = drafts.min(self.proposed(slot));
         let accepted = match verified {
             0 => 0,
             _ => self.verifier.accepted(state.row.index, state.generated).min(verified),
@@ -102,18 +105,19 @@ mod tests {
         let mut table = RequestTable::default();
         let slot = table.insert(0, 10, 9);
         let state = &mut table[slot];
-        (state.phase, state.generated, state.seq) = (Phase::Stalled, 3, 7);
+        (state.phase, state.generated) = (Phase::Stalled, 3);
         state.clone()
     }
 
     #[test]
-    fn a_proposal_ends_with_the_admission_that_it_is_for() {
-        let (mut speculator, mut state) = (speculator(Vec::new()), decoding());
-        assert_eq!(speculator.proposed(2, &state), 0);
+    fn a_proposal_lasts_until_it_is_replaced_or_forgotten() {
+        let (mut speculator, state) = (speculator(Vec::new()), decoding());
+        assert_eq!(speculator.proposed(2), 0);
         speculator.propose(2, &state, 1);
-        assert_eq!((speculator.proposed(2, &state), speculator.proposed(1, &state)), (4, 0));
-        state.seq = 8;
-        assert_eq!(speculator.proposed(2, &state), 0);
+        assert_eq!((speculator.proposed(2), speculator.proposed(1)), (4, 0));
+        speculator.forget(2);
+        speculator.forget(9);
+        assert_eq!(speculator.proposed(2), 0);
     }
 
     #[test]
@@ -121,7 +125,7 @@ mod tests {
         let (mut speculator, state) = (speculator(vec![(1, 4), (3, 1), (9, 0)]), decoding());
         for (requests, drafts) in [(1, 4), (2, 4), (3, 1), (8, 1), (9, 0), (99, 0)] {
             speculator.propose(0, &state, requests);
-            assert_eq!(speculator.proposed(0, &state), drafts, "{requests} requests");
+            assert_eq!(speculator.proposed(0), drafts, "{requests} requests");
         }
     }
 

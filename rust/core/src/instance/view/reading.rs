@@ -20,7 +20,7 @@ impl Look<'_> {
             let shape = self.run.shape();
             step_ticks = ticks;
             batch_requests = shape.decode_requests + shape.prefill_requests;
-            batch_tokens = shape.decode_requests + shape.prefill_tokens;
+            batch_tokens = shape.tokens();
         }
         let account = self.account();
         State {
