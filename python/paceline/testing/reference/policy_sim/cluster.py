@@ -241,7 +241,9 @@ class Cluster:
 
     def _decide(self, request: Request, replica: Replica, now: int) -> None:
         """Route a request again that has just generated a token."""
-        answers = request.changes_phase and request.generated == request.spec.reasoning_tokens
+        # Of several tokens, the last one of the reasoning may be any.
+        before, reasoning = request.generated - request.yielded, request.spec.reasoning_tokens
+        answers = request.changes_phase and before < reasoning <= request.generated
         for name, asked in (("on_prefilled", request.generated == 1), ("on_answering", answers)):
             if not asked:
                 continue

@@ -142,8 +142,8 @@ class Request:
         Start and end of each step before its first token that computed tokens of it, or layers of them.
     spells : list of Spell
     transfers : list of Transfer
-    drafts : int
-        Drafts that are proposed for it.
+    drafts, yielded : int
+        Drafts that are proposed for it, and tokens that its latest step yielded.
     handover_wait, received_wait, first_decode : int
         Times of its hand-overs: from when it left until the first byte was sent, or its offer was withdrawn;
         from when its KV was received until it was admitted; the steps that admitted it.
@@ -189,6 +189,7 @@ class Request:
     spells: list[Spell] = field(default_factory=list)
     transfers: list[Transfer] = field(default_factory=list)
     drafts: int = 0
+    yielded: int = 0
     handover_wait: int = 0
     received_wait: int = 0
     first_decode: int = 0

@@ -143,7 +143,7 @@ class Scheduler:
             if self.settings.speculation.drafts:
                 self.memory.register_full(request, request.computed + accepted)
                 request.drafts = self.settings.speculation.proposals(request, len(step.tokens))
-            request.computed += kept - 1
+            request.computed, request.yielded = request.computed + kept - 1, kept
             yielded.append(request)
             if request.done and request.cancelled is None and request.generated < request.spec.output_tokens:
                 request.cancelled, request.cause = now, "cancelled"

@@ -30,7 +30,8 @@ impl Effects<'_> {
             }
             if self.on.speculator.is_some() {
                 rare();
-                self.verify(slot, (drafts, chunks.len() as u64), (start, now));
+                let under_way = self.on.batch.layers().chunks().len();
+                self.verify(slot, (drafts, (chunks.len() + under_way) as u64), (start, now));
                 continue;
             }
             self.on.batch.complete_chunk(slot, &self.on.requests);
