@@ -20,7 +20,7 @@ impl Effects<'_> {
             if state.computed < state.target() {
                 if let Some(ranking) = &mut self.on.ranking {
                     rare();
-                    ranking.count_silent_step(slot);
+                    ranking.count_step_of(slot, 0);
                 }
                 if let Some(mut ranks) = self.ranks() {
                     ranks.sink_level(slot, now);

@@ -50,6 +50,12 @@ impl Effects<'_> {
             self.on.observers.stats.count_proposal(drafts);
         }
         self.observe(Fact::Verified { yielded: verified.yielded }, slot, now);
+        if verified.yielded > 1
+            && let Some(ranking) = &mut self.on.ranking
+        {
+            rare();
+            ranking.count_step_of(slot, verified.yielded);
+        }
         if let Some(mut ranks) = self.ranks() {
             ranks.sink_level(slot, now);
             ranks.evaluate_after_event(slot, now);

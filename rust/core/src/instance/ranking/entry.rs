@@ -49,8 +49,8 @@ pub(super) struct RankedRequest {
 /// State that a request has only if it is evaluated after its admission; most requests are not.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Progress {
-    /// Steps that ran the request and yielded no token; and how many those were when it entered its class.
-    pub(super) silent: (u32, u32),
+    /// Steps that ran the request, less the tokens that they yielded; and how many when it entered its class.
+    pub(super) silent: (i32, i32),
     /// The level that the request is at.
     pub(super) level: u32,
     /// How long it had been admitted when it came there.
@@ -179,7 +179,7 @@ impl RankedRequest {
         }
         let class = &rules.classes[self.class as usize];
         let tokens = generated - self.entered_with;
-        let steps = tokens + (self.progress.silent.0 - self.progress.silent.1);
+        let steps = tokens.saturating_add_signed(self.progress.silent.0 - self.progress.silent.1);
         let left = class.hold.saturating_sub(tokens).max(class.hold_steps.saturating_sub(steps));
         if left > 0 && decoding {
             validity.within_steps(u64::from(left));

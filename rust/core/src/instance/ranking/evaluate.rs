@@ -74,7 +74,7 @@ impl Ranking {
             (request.class, request.has_class) = (class, true);
             (request.entered, request.entered_with) = (view.now, view.generated);
             let silent = request.progress().silent.0;
-            if silent > 0 {
+            if silent != request.progress().silent.1 {
                 request.progress_mut().silent.1 = silent;
             }
             (view.joined, view.base) = (request.entered, request.entered_with);

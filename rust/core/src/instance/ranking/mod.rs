@@ -143,9 +143,9 @@ impl Ranking {
         self.requests[slot as usize].list
     }
 
-    /// Counts a step that ran a request and yielded no token.
-    pub(crate) fn count_silent_step(&mut self, slot: Slot) {
-        self.requests[slot as usize].progress_mut().silent.0 += 1;
+    /// Counts a step that ran a request and did not yield one token, but `tokens`.
+    pub(crate) fn count_step_of(&mut self, slot: Slot, tokens: u32) {
+        self.requests[slot as usize].progress_mut().silent.0 += 1 - tokens as i32;
     }
 
     /// Number of requests in a class.
