@@ -242,11 +242,11 @@ def _reads_rows(instance: dict[str, Any]) -> bool:
 def can_reopen(replayed: Replayed) -> bool:
     """Whether a case's requests can be replayed at the moments at which they were sent.
 
-    Not where the prefix cache or an accumulator reads sessions: a request that overtakes the turn before it
-    would be another. Nor where what is accepted of a request's drafts depends on its row, as the rows are in
-    another order. Nor where clients lose patience: requests may be sent again. Nor where a request was dropped
-    as a step was formed: the next one is sent at that moment, but after the step has started, which an arrival
-    of the trace never is.
+    Not where the prefix cache or an accumulator reads sessions: a request that overtakes the turn before
+    it would be another. Nor where what is accepted of a request's drafts depends on its row, as the rows are
+    in another order. Nor where clients lose patience: requests may be sent again. Nor where a request was
+    dropped as a step was formed: the next one is sent at that moment, but after the step has started, which
+    an arrival of the trace never is.
     """
     case = replayed.case
     if _patience(case) or any(map(_reads_rows, case.config["instances"])):

@@ -69,7 +69,7 @@ class Speculation:
         return most if listed is None else min(_listed(listed, request.index, request.generated), most)
 
     def accepted(self, row: int, outputs: int) -> int:
-        """Return how many drafts are accepted of a request with ``outputs`` tokens, if so many are verified."""
+        """Return the drafts that are accepted of a request with ``outputs`` tokens, however many there are."""
         rule = self._rules["acceptance"]
         if rule["kind"] == "listed":
             return _listed(rule, row, outputs)
