@@ -201,11 +201,11 @@ def read_log(path: Path | str) -> DecisionLog:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         reason = str(error) or "nested too deeply"
         raise TraceError(f"{path}: not a decision log: {reason[0].lower()}{reason[1:]}") from error
-    _check_rows(log)
     if log.engine.get("async"):
         raise TraceError(
             f"{path}: engine.async must be false, was true: two steps in flight are not replayed yet"
         )
+    _check_rows(log)
     return log
 
 

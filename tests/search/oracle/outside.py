@@ -24,7 +24,7 @@ Rows = Sequence[dict[str, Any]]
 def covers(case: Case) -> bool:
     """Whether a case can be submitted from outside: its requests wait for nothing, and time has no end.
 
-    Sessions are submitted as ids of full blocks. Where the hash of a block covers the token after it, sessions
+    Sessions are submitted as ids of full blocks. Where the hash of a block covers the token after it, they
     say more: the first token of a block that is not full.
     """
     speculation = [one.get("speculation") or {} for one in case.config["instances"]]

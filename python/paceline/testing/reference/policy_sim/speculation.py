@@ -69,7 +69,7 @@ class Speculation:
         return most if listed is None else min(_listed(listed, request.index, request.generated), most)
 
     def accepted(self, row: int, outputs: int) -> int:
-        """Return the drafts that are accepted of a request with ``outputs`` tokens, however many there are."""
+        """Return the drafts that are accepted after ``outputs`` tokens, however many there are."""
         rule = self._rules["acceptance"]
         if rule["kind"] == "listed":
             return _listed(rule, row, outputs)
