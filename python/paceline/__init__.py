@@ -41,20 +41,24 @@ if TYPE_CHECKING:
     from paceline.result import Result, load_result
     from paceline.runs import Recipe, Run, read_run
     from paceline.simulation import Simulation
+    from paceline.speculation import AcceptanceLength, ByPosition, Draft, Listed, Speculation
     from paceline.sweeping import Grid, Sweep, read_grid, read_sweep, sweep
     from paceline.synthesis import synthesize
     from paceline.trace import Trace, read_trace
 
 __all__ = [
     "SLO",
+    "AcceptanceLength",
     "Affine",
     "BenchmarkResult",
+    "ByPosition",
     "Candidates",
     "ClockError",
     "Cluster",
     "Comparison",
     "Concurrency",
     "ConfigError",
+    "Draft",
     "Energy",
     "ForkError",
     "Gpu",
@@ -63,6 +67,7 @@ __all__ = [
     "InternalError",
     "InvariantViolation",
     "Links",
+    "Listed",
     "Model",
     "NoProgressError",
     "Pace",
@@ -78,6 +83,7 @@ __all__ = [
     "Run",
     "Scheduler",
     "Simulation",
+    "Speculation",
     "Sweep",
     "Trace",
     "TraceError",
@@ -132,6 +138,7 @@ _HOMES = {
     "result": ("Result", "load_result"),
     "runs": ("Recipe", "Run", "read_run"),
     "simulation": ("Simulation",),
+    "speculation": ("AcceptanceLength", "ByPosition", "Draft", "Listed", "Speculation"),
     "sweeping": ("Grid", "Sweep", "read_grid", "read_sweep", "sweep"),
     "objectives": ("SLO",),
     "planning": ("Candidates", "capacity", "plan"),

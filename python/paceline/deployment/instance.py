@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from paceline import _check
@@ -19,6 +19,7 @@ from paceline.hardware import Gpu
 from paceline.hardware.efficiency import fitted_to
 from paceline.kernels.loaded import is_table
 from paceline.model import DTYPE_BYTES, Model
+from paceline.speculation import Speculation
 
 if TYPE_CHECKING:
     from paceline.kernels.table import Table
@@ -33,7 +34,7 @@ _MOST_KV_BYTES = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-@typed_fields(but=("block_tokens", "cost", "gpu", "max_model_len", "model", "num_blocks"))
+@typed_fields(but=("block_tokens", "cost", "gpu", "max_model_len", "model", "num_blocks", "speculation"))
 class Instance:
     """A replica of the model on its GPUs.
 
@@ -76,6 +77,9 @@ class Instance:
         The name by which requests ask for its model, in the trace's column ``model``, as
         ``--served-model-name`` of ``vllm serve``. Rules then pick this instance only for requests of that
         name, or of none. None: it serves every request.
+    speculation
+        How tokens are drafted and verified, as a :class:`~paceline.Speculation`. None: a step yields one
+        token of a request. A draft takes time, and its weights and KV take memory.
 
     Raises
     ------
@@ -105,6 +109,7 @@ class Instance:
     kv_dtype: str = "auto"
     kv_bytes: int | None = None
     served_model_name: str | None = None
+    speculation: Speculation | None = None
 
     def __post_init__(self) -> None:
         _check.count("tensor_parallel of an Instance", self.tensor_parallel)
@@ -151,6 +156,10 @@ class Instance:
         if not (self.cost is None or isinstance(self.cost, Affine | Roofline) or is_table(self.cost)):
             raise ConfigError(
                 f"cost of an Instance must be an Affine, a Roofline or a Table, was {_check.said(self.cost)}"
+            )
+        if not (self.speculation is None or isinstance(self.speculation, Speculation)):
+            raise ConfigError(
+                f"speculation of an Instance must be a Speculation, was {_check.said(self.speculation)}"
             )
         if self.served_model_name == "":
             raise ConfigError("served_model_name of an Instance must be a name, or None for all, was ''")
@@ -245,7 +254,7 @@ class Instance:
         """
         model, gpu = self._need("the memory rule")
         tokens, seqs = self.default_batching()
-        return kv_memory(
+        memory = kv_memory(
             model,
             gpu,
             tensor_parallel=self.tensor_parallel,
@@ -256,6 +265,15 @@ class Instance:
             kv_dtype=self.kv_dtype,
             expert_ranks=self._expert_ranks(),
             pipeline_parallel=self.pipeline_parallel,
+        )
+        draft = None if self.speculation is None else self.speculation.draft
+        if draft is None:
+            return memory
+        kv_bytes = draft.kv_bytes_per_token(model, self.tensor_parallel, self.kv_dtype)
+        return replace(
+            memory,
+            weight_bytes=memory.weight_bytes + draft.weight_bytes(model, self.tensor_parallel),
+            block_bytes=memory.block_bytes + self.pages.block_tokens * kv_bytes,
         )
 
     def default_batching(self) -> tuple[int, int]:
@@ -294,7 +312,17 @@ class Instance:
             **self._states(),
             "cost": self._cost(),
             **({} if traffic is None else {"traffic": traffic}),
+            **self._speculation(),
         }
+
+    def _speculation(self) -> dict[str, Any]:
+        if self.speculation is None:
+            return {}
+        model, gpu = self.resolved_model, self.resolved_gpu
+        wire = self.speculation.to_wire(
+            model, gpu, tensor_parallel=self.tensor_parallel, kv_dtype=self.kv_dtype
+        )
+        return {"speculation": wire}
 
     def _expert_ranks(self) -> int | None:
         """Return the ranks that share the experts; ``None`` if those are the tensor-parallel ranks."""

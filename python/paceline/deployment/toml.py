@@ -9,6 +9,7 @@ from paceline._toml import build, table
 from paceline.cost import cost_from_table, cost_to_table
 from paceline.hardware import gpu_from_table
 from paceline.model import Model
+from paceline.speculation import speculation_from_table, speculation_to_table
 
 __all__ = ["instance_fields", "instance_table"]
 
@@ -18,6 +19,8 @@ def instance_table(instance: Any) -> dict[str, Any]:  # noqa: ANN401 - an Instan
     content = table(instance)
     if instance.cost is not None:
         content["cost"] = cost_to_table(instance.cost)
+    if instance.speculation is not None:
+        content["speculation"] = speculation_to_table(instance.speculation)
     return content
 
 
@@ -30,6 +33,8 @@ def instance_fields(content: Mapping[str, Any], what: str) -> dict[str, Any]:
         fields["gpu"] = gpu_from_table(fields["gpu"], f"gpu of {what}")
     if isinstance(fields.get("cost"), dict):
         fields["cost"] = _cost(fields["cost"], f"cost of {what}")
+    if isinstance(fields.get("speculation"), dict):
+        fields["speculation"] = speculation_from_table(fields["speculation"], f"speculation of {what}")
     return fields
 
 

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::cost::Cost;
 use crate::error::Error;
 
 /// The most drafts of a request in a step. The methods of vLLM and `SGLang` propose at most some ten.
@@ -11,7 +12,7 @@ const MOST_DRAFTS: u32 = 64;
 const MOST_LISTED: usize = 1 << 16;
 
 /// Speculative decoding, as vLLM V1 schedules it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpeculationConfig {
     /// Drafts that are proposed for a request after a step, at most.
@@ -32,6 +33,9 @@ pub struct SpeculationConfig {
     pub drops_last_block: bool,
     /// Whether a request that is admitted with one token to compute is padded with drafts that are never accepted.
     pub pads: bool,
+    /// How long a pass of the draft model or head takes; `None`: drafts take no time.
+    #[serde(default)]
+    pub draft: Option<Box<Cost>>,
 }
 
 /// Numbers by request and progress: `values[(stride * row + outputs) % len]`.

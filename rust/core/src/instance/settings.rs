@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::ObservedFields;
 use super::handover::Acceptance;
+use super::speculation::draft_ticks;
 use crate::config::{
     Admission, Allocation, InstanceConfig, QueueOrder, SchedulerConfig, SpeculationConfig, VaryingLimits,
 };
@@ -12,7 +13,7 @@ use crate::hint::rare;
 use crate::kv::BlockSize;
 use crate::metrics::Reason;
 use crate::policy::{Expr, ReqField};
-use crate::time::Ticks;
+use crate::time::{HORIZON, Ticks};
 use crate::trace::ANY_MODEL;
 
 /// Batches up to this size have their costs computed beforehand.
@@ -210,6 +211,18 @@ impl Settings {
     /// Tokens of the budget that each scheduled request takes beside its own.
     pub(crate) fn input_slots(&self) -> u64 {
         self.speculation.as_ref().map_or(0, |speculation| u64::from(speculation.input_slots))
+    }
+
+    /// Ticks that a step of this shape takes, with the passes of the draft model after it.
+    pub(crate) fn step_ticks(&self, shape: &StepShape) -> Ticks {
+        let ticks = self.cost.step(shape);
+        match &self.speculation {
+            None => ticks,
+            Some(speculation) => {
+                rare();
+                ticks.saturating_add(draft_ticks(speculation, shape)).min(HORIZON)
+            }
+        }
     }
 
     /// Of the first `known` tokens of a request, those whose full blocks the prefix cache may know.

@@ -25,7 +25,7 @@ impl Stages<'_> {
             let timing = self.effects.settings.cost.run(&shape, most);
             (Series { first: timing.first, slope: timing.slope }, timing.steps)
         } else {
-            (Series { first: self.effects.settings.cost.step(&shape), slope: 0 }, 1)
+            (Series { first: self.effects.settings.step_ticks(&shape), slope: 0 }, 1)
         };
         if self.effects.observers.log.reaches(now, steps) {
             rare();

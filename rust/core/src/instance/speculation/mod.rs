@@ -9,8 +9,10 @@
 //! The module does not model what the drafts say: a proposal is a number of tokens.
 
 mod acceptance;
+mod drafting;
 
-pub(in crate::instance) use acceptance::Verifier;
+use acceptance::Verifier;
+pub(in crate::instance) use drafting::draft_ticks;
 
 use super::request::{RequestState, Slot};
 use crate::config::SpeculationConfig;
@@ -98,6 +100,7 @@ mod tests {
             hash_lookahead: 0,
             drops_last_block: false,
             pads: true,
+            draft: None,
         })
     }
 

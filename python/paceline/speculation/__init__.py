@@ -1,0 +1,22 @@
+"""Speculative decoding: what is drafted, what is accepted, and what drafting costs."""
+
+from __future__ import annotations
+
+from paceline.speculation.acceptance import Acceptance, AcceptanceLength, ByPosition, Listed
+from paceline.speculation.draft import Draft
+from paceline.speculation.golden import golden_length, golden_names
+from paceline.speculation.reading import speculation_from_table, speculation_to_table
+from paceline.speculation.speculation import Speculation
+
+__all__ = [
+    "Acceptance",
+    "AcceptanceLength",
+    "ByPosition",
+    "Draft",
+    "Listed",
+    "Speculation",
+    "golden_length",
+    "golden_names",
+    "speculation_from_table",
+    "speculation_to_table",
+]

@@ -1,0 +1,71 @@
+//! How long a draft model or head takes to propose drafts.
+
+use crate::config::SpeculationConfig;
+use crate::cost::StepShape;
+use crate::time::{HORIZON, Ticks};
+
+/// Ticks that the passes of a draft model take after a step of this shape.
+///
+/// The first pass computes all tokens of the step, as the target has: the drafter has KV of its own. Each further pass
+/// computes one token of each request that yielded one. The contexts of all requests count in these, and grow by a token a
+/// pass. Follows `propose` in `vllm/v1/spec_decode/eagle.py` of vLLM 0.33.0.
+pub(in crate::instance) fn draft_ticks(config: &SpeculationConfig, shape: &StepShape) -> Ticks {
+    let passes = u64::from(config.tokens_after(shape.decode_requests + shape.prefill_requests));
+    let Some(draft) = config.draft.as_ref().filter(|_| passes > 0) else { return 0 };
+    let requests = shape.sampled - shape.draft_tokens;
+    let mut ticks = draft.step(&StepShape { sampled: requests, ..*shape });
+    if requests > 0 {
+        for pass in 1..passes {
+            ticks = ticks.saturating_add(draft.step(&StepShape {
+                decode_requests: requests,
+                decode_kv: shape.decode_kv + shape.prefill_kv + pass * requests,
+                decode_max_kv: shape.decode_max_kv + pass,
+                sampled: requests,
+                ..StepShape::default()
+            }));
+        }
+    }
+    ticks.min(HORIZON)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::DraftAcceptance;
+    use crate::cost::{Affine, Cost};
+
+    #[test]
+    fn the_first_pass_computes_the_step_and_the_others_a_token_a_request() {
+        let cost = Cost::Affine(Affine { step: 100, token: 10, kv_token: 1 });
+        let config = |draft| SpeculationConfig {
+            tokens: 3,
+            by_batch: vec![(1, 3), (9, 0)],
+            proposals: None,
+            acceptance: DraftAcceptance::Periodic { yields: vec![2] },
+            lookahead: 3,
+            input_slots: 0,
+            hash_lookahead: 0,
+            drops_last_block: false,
+            pads: true,
+            draft,
+        };
+        // Two requests of four tokens each, whose contexts have 58 tokens in all.
+        let shape = StepShape {
+            decode_requests: 2,
+            draft_tokens: 6,
+            decode_kv: 58,
+            sampled: 8,
+            ..StepShape::default()
+        };
+        let first = 100 + 8 * 10 + 58;
+        let others = (100 + 2 * 10 + 60) + (100 + 2 * 10 + 62);
+        let drafted = config(Some(Box::new(cost)));
+        assert_eq!(draft_ticks(&drafted, &shape), first + others);
+        assert_eq!(draft_ticks(&config(None), &shape), 0);
+        assert_eq!(
+            draft_ticks(&drafted, &StepShape { decode_requests: 9, ..shape }),
+            0,
+            "no drafts are proposed"
+        );
+    }
+}
