@@ -1,4 +1,4 @@
-//! What speculative decoding changes in a step that is formed: wider decodes, their part of the budget, and paddings.
+//! Speculative decoding in a step that is formed: wider decodes, their part of the budget, and paddings.
 
 use super::Stages;
 use crate::hint::rare;
@@ -51,7 +51,7 @@ impl Stages<'_> {
         if pads { padding } else { 0 }
     }
 
-    /// What becomes of the drafts of each scheduled request, in the order of admission, where tokens are drafted.
+    /// The outcome of the drafts of each scheduled request, in the order of admission, where tokens are drafted.
     pub(super) fn drafted(&self) -> Vec<(u32, i32, u32)> {
         let Some(speculator) = &self.effects.speculator else { return Vec::new() };
         let (batch, requests) = (&self.effects.batch, &self.effects.requests);

@@ -26,7 +26,7 @@ pub(in crate::instance) struct Speculator {
     proposals: Vec<u32>,
 }
 
-/// What becomes of the drafts of a step, and of the token after them.
+/// The outcome of the drafts of a step, and of the token after them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::instance) struct Verified {
     /// Drafts that are accepted.
