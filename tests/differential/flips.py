@@ -1,4 +1,4 @@
-"""Random flips and leaving pools, added to a drawn configuration."""
+"""Random flips, sizes of pools and leaving pools, added to a drawn configuration."""
 
 from __future__ import annotations
 
@@ -60,6 +60,48 @@ def _flip(draw: st.DrawFn) -> Wire:
     return {"rule": "when", "of": rule, "when": when}
 
 
+def _rules(draw: st.DrawFn) -> Wire:
+    """Draw when and how fast a pool grows or shrinks."""
+    by = st.sampled_from(["instances", "percent"]).flatmap(
+        lambda kind: st.fixed_dictionaries({kind: st.sampled_from([0, 1, 2, 50, 100, 130])})
+    )
+    limits = st.lists(st.fixed_dictionaries({"per": st.sampled_from([1, 25, 140]), "by": by}), max_size=2)
+    return {
+        "window": draw(st.sampled_from([0, 0, 45, 140])),
+        "limits": draw(limits),
+        "select": draw(st.sampled_from(["most", "least"])),
+    }
+
+
+@st.composite
+def scale(draw: st.DrawFn) -> Wire:
+    """Draw an action that sets the size of a pool."""
+    pool, off = draw(st.sampled_from([(0, 1), (1, 0), (2, 0)]))
+
+    def choice() -> Wire:
+        key = {"field": f"inst.{draw(st.sampled_from(KEYS))}"}
+        bound = _compared({"field": "inst.index"}, "ge", 1)
+        return {"min": [key], "where": draw(st.sampled_from([None, None, bound]))}
+
+    counted = {"over": "sum", "of": {"field": f"inst.{draw(st.sampled_from(COUNTS))}"}, "within": draw(_SOME)}
+    when = _compared({"over": "count", "of": {"const": 1.0}, "within": draw(_SOME)}, "ge", 1)
+    least = draw(st.integers(0, 2))
+    return {
+        "action": "scale",
+        "pool": pool,
+        "off": off,
+        "wanted": {"op": "div", "args": [counted, {"const": float(draw(st.sampled_from([0, 1, 2, 3])))}]},
+        "when": draw(st.sampled_from([None, None, when])),
+        "least": least,
+        "most": draw(st.sampled_from([None, 2, 4])),
+        "averaged": draw(st.sampled_from([0, 0, 60, 150])),
+        "up": _rules(draw),
+        "down": _rules(draw),
+        "start": choice(),
+        "stop": choice(),
+    }
+
+
 @st.composite
 def with_flips(draw: st.DrawFn, config: Wire, *, moves: bool) -> Wire:
     """Return a configuration with flips at some moments before its own rules."""
@@ -69,7 +111,7 @@ def with_flips(draw: st.DrawFn, config: Wire, *, moves: bool) -> Wire:
             rest = [routing[moment]] if routing[moment] is not None else []
             routing[moment] = {"rule": "first_of", "rules": [draw(_flip()), *rest]}
     if moves and draw(st.booleans()):
-        action = {"action": "flip", "rule": draw(_flip())}
+        action = draw(scale()) if draw(st.booleans()) else {"action": "flip", "rule": draw(_flip())}
         routing["every"] = [
             *routing["every"],
             {"period": draw(st.sampled_from([20, 70])), "actions": [action]},

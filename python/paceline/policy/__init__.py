@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         prompt_owner,
         stay,
     )
+    from paceline.policy.scaling import Scale, ScalingLimit, ScalingRules, scale
     from paceline.policy.scheduler import Scheduler
     from paceline.policy.stages import (
         Admit,
@@ -92,6 +93,9 @@ __all__ = [
     "Routing",
     "Rule",
     "Running",
+    "Scale",
+    "ScalingLimit",
+    "ScalingRules",
     "Scheduler",
     "Select",
     "Swap",
@@ -117,6 +121,7 @@ __all__ = [
     "reject",
     "req",
     "round_robin",
+    "scale",
     "slo",
     "stay",
     "where",
@@ -161,6 +166,7 @@ attach(
             "prompt_owner",
             "stay",
         ),
+        "scaling": ("Scale", "ScalingLimit", "ScalingRules", "scale"),
         "scheduler": ("Scheduler",),
         "stages": (
             "Admit",

@@ -36,6 +36,7 @@ from paceline.policy.rules import (
     each,
     is_rule,
 )
+from paceline.policy.scaling import Scale
 from paceline.policy.scheduler import Scheduler
 from paceline.policy.schedulers import Schedulers
 from paceline.policy.serialize import handover_to_table, monitors_to_tables, policy_fields, to_table
@@ -46,8 +47,8 @@ from paceline.policy.wire import MOMENTS, check_names, expressions_in, routing_t
 
 __all__ = ["Action", "Policy", "Routing"]
 
-Action = Migrate | Flip | When | FirstOf
-"""What a monitor does: a `migrate`, or a `flip` and what is made of it."""
+Action = Migrate | Scale | Flip | When | FirstOf
+"""What a monitor does: a `migrate`, a `scale`, or a `flip` and what is made of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -97,8 +98,8 @@ class Policy(Value):
         The instance that it migrates to after its last reasoning token; None: it
         stays.
     every
-        Monitors: a dictionary of periods in seconds and lists of `migrate` and
-        `flip`. Kept as pairs.
+        Monitors: a dictionary of periods in seconds and lists of `migrate`, `flip`
+        and `scale`. Kept as pairs.
     pools
         The pool of each instance at the start; None: all instances are alike.
     handover
@@ -508,6 +509,6 @@ def _monitors(every: object) -> tuple[tuple[float, tuple[Action, ...]], ...]:
                 f"every must have periods of 1e-9 or more seconds, below 1e6, was {said(seconds)}"
             )
         for action in actions:
-            if not isinstance(action, Migrate):
+            if not isinstance(action, Migrate | Scale):
                 check_action(action, "every")
     return checked

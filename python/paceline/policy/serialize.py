@@ -34,6 +34,7 @@ from paceline.policy.rules import (
     prompt_owner,
     stay,
 )
+from paceline.policy.scaling import ScalingLimit, ScalingRules, scale
 from paceline.policy.scheduler import QueueOrder, Scheduler
 from paceline.policy.stages import (
     Admit,
@@ -76,6 +77,9 @@ _NAMES: dict[str, Any] = {
     "prompt_owner": prompt_owner,
     "migrate": migrate,
     "Live": Live,
+    "scale": scale,
+    "ScalingLimit": ScalingLimit,
+    "ScalingRules": ScalingRules,
     "Quantum": Quantum,
     "Levels": Levels,
     "Displace": Displace,

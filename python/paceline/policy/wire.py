@@ -16,6 +16,7 @@ from paceline.policy.expressions.wire import Names, to_wire
 from paceline.policy.flips import Flip
 from paceline.policy.monitors import Migrate
 from paceline.policy.rules import Affinity, FirstOf, Pick, PromptOwner, Stay, Unless, When, each
+from paceline.policy.scaling import Scale
 
 __all__ = ["MOMENTS", "Monitors", "Rules", "check_names", "expressions_in", "routing_to_wire", "rules_in"]
 
@@ -25,7 +26,7 @@ MOMENTS = ("on_arrival", "decode_on_arrival", "on_prefilled", "on_answering")
 Rules = Mapping[str, object]
 """The rule of each of `MOMENTS`, None where there is none."""
 
-Monitors = Sequence[tuple[float, Sequence[Migrate | Flip | When | FirstOf]]]
+Monitors = Sequence[tuple[float, Sequence[Migrate | Scale | Flip | When | FirstOf]]]
 """Pairs of a period in seconds and the actions taken at each end of it."""
 
 
@@ -38,6 +39,8 @@ def expressions_in(rules: Rules, monitors: Monitors) -> Iterator[Expr]:
             yield rule.condition
     for _, actions in monitors:
         for action in actions:
+            if isinstance(action, Scale):
+                yield from (part for part in (action.wanted, action.when) if part is not None)
             if not isinstance(action, Migrate):
                 continue
             for pick in (action.source, action.target, action.choose):
@@ -52,7 +55,10 @@ def rules_in(rules: Rules, monitors: Monitors) -> Iterator[object]:
         yield from each(rules[moment])
     for _, actions in monitors:
         for action in actions:
-            if not isinstance(action, Migrate):
+            if isinstance(action, Scale):
+                for flip in action.flips:
+                    yield from each(flip)
+            elif not isinstance(action, Migrate):
                 yield from each(action)
 
 
@@ -83,6 +89,10 @@ def check_names(expressions: Iterable[Expr], rules: Rules, monitors: Monitors, n
             names.code("role", rule.to)
     for _, actions in monitors:
         for action in actions:
+            if isinstance(action, Scale) and "→" in action.off:
+                raise PolicyError(
+                    f"off of scale() must be a pool that instances can join, was {action.off!r}"
+                )
             if isinstance(action, Migrate):
                 for side in (action.source, action.target):
                     names.pool_codes(side.within)
@@ -105,7 +115,10 @@ def routing_to_wire(rules: Rules, monitors: Monitors, names: Names, ticks_per_s:
         rule = rules[moment]
         wire[moment] = None if rule is None else _rule(rule, names, lambda: next(numbers))
     wire["every"] = [
-        {"period": round(seconds * ticks_per_s), "actions": [_action(action, names) for action in actions]}
+        {
+            "period": round(seconds * ticks_per_s),
+            "actions": [_action(action, names, ticks_per_s) for action in actions],
+        }
         for seconds, actions in monitors
     ]
     return wire
@@ -172,7 +185,28 @@ def _maybe(expression: Expr | None, names: Names) -> dict[str, Any] | None:
     return None if expression is None else to_wire(expression, names)
 
 
-def _action(action: Migrate | Flip | When | FirstOf, names: Names) -> dict[str, Any]:
+def _scale(action: Scale, names: Names, ticks_per_s: float) -> dict[str, Any]:
+    return {
+        "action": "scale",
+        "pool": names.code("role", action.pool),
+        "off": names.code("role", action.off),
+        "wanted": to_wire(action.wanted, names),
+        "when": _maybe(action.when, names),
+        "least": action.least,
+        "most": action.most,
+        "averaged": round(action.averaged_s * ticks_per_s),
+        "up": action.up.to_wire(ticks_per_s),
+        "down": action.down.to_wire(ticks_per_s),
+        "start": _best(action.start, names),
+        "stop": _best(action.stop, names),
+    }
+
+
+def _action(
+    action: Migrate | Scale | Flip | When | FirstOf, names: Names, ticks_per_s: float
+) -> dict[str, Any]:
+    if isinstance(action, Scale):
+        return _scale(action, names, ticks_per_s)
     if not isinstance(action, Migrate):
         return {"action": "flip", "rule": _rule(action, names, lambda: 0)}
     live = action.live

@@ -1,8 +1,8 @@
-"""Periodic migration rules, live migrations among them."""
+"""Periodic rules: migrations, live ones among them, and sizes of pools."""
 
 from __future__ import annotations
 
-from search.draw.expressions import Wire, condition, number, over_holds, roles
+from search.draw.expressions import Wire, condition, const, number, op, over, over_holds, roles
 from search.draw.fields import OF_INSTANCE, OF_REQUEST, subject
 from search.draw.source import Source
 
@@ -10,7 +10,46 @@ OF_ONE = subject(OF_INSTANCE, "inst")
 
 
 def monitor(source: Source) -> Wire:
-    return {"period": source.ticks(3, 80), "actions": source.some(1, 2, lambda: migrate(source))}
+    def action() -> Wire:
+        return scale(source) if source.chance(0.3) else migrate(source)
+
+    return {"period": source.ticks(3, 80), "actions": source.some(1, 2, action)}
+
+
+def scale(source: Source) -> Wire:
+    """Draw the size of a pool; an instance goes between the pools at once."""
+    pool = source.whole(0, 2)
+    least = source.pick((0, 1, 1, 2))
+    wanted = over(source, OF_ONE)
+    return {
+        "action": "scale",
+        "pool": pool,
+        "off": (pool + source.whole(1, 2)) % 3,
+        "wanted": op("div", wanted, const(source.whole(1, 4))) if source.chance(0.6) else wanted,
+        "when": source.maybe(0.2, lambda: over_holds(source, OF_ONE)),
+        "least": least,
+        "most": source.maybe(0.5, lambda: max(1, least + source.whole(0, 2))),
+        "averaged": source.pick((0, 0, source.ticks(1, 200))),
+        "up": _rules(source),
+        "down": _rules(source),
+        "start": {"min": source.some(1, 2, lambda: number(source, OF_ONE)), "where": None},
+        "stop": {
+            "min": source.some(1, 2, lambda: number(source, OF_ONE)),
+            "where": source.maybe(0.3, lambda: condition(source, OF_ONE)),
+        },
+    }
+
+
+def _rules(source: Source) -> Wire:
+    def limit() -> Wire:
+        kind, amount = source.pick((("instances", source.whole(0, 2)), ("percent", source.whole(0, 150))))
+        return {"per": source.ticks(1, 200), "by": {kind: amount}}
+
+    return {
+        "window": source.pick((0, 0, source.ticks(1, 200))),
+        "limits": source.some(0, 2, limit),
+        "select": source.pick(("most", "least")),
+    }
 
 
 def migrate(source: Source) -> Wire:

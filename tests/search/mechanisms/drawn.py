@@ -26,6 +26,9 @@ def drawn(case: Case) -> set[str]:
     for monitor in routing["every"]:
         found.add("monitor")
         for action in monitor["actions"]:
+            if action["action"] == "scale":
+                found |= set(_of_scale(action))
+                continue
             live = action["live"]
             found.add("migrate: live" if live and live["stages"] else "migrate: at once")
             if live and live["stages"] and config.get("handover") is not None:
@@ -46,6 +49,20 @@ def drawn(case: Case) -> set[str]:
     found.add(f"instances: {len(config['instances'])}")
     found |= set(_of_requests(case))
     return found
+
+
+def _of_scale(action: Wire) -> Iterator[str]:
+    """Yield the rules of an action that sets the size of a pool."""
+    yield "scale"
+    for name in ("when", "averaged", "most"):
+        if action[name]:
+            yield f"scale: {name}"
+    for name in ("up", "down"):
+        for part in ("window", "limits"):
+            if action[name][part]:
+                yield f"scale: {name}, {part}"
+    for part in ("wanted", "when", "start", "stop"):
+        yield from _fields("monitor", action[part])
 
 
 def _of_handover(config: Wire) -> Iterator[str]:

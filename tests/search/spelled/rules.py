@@ -11,11 +11,15 @@ from paceline.policy import (
     Policy,
     Pools,
     Reports,
+    Scale,
+    ScalingLimit,
+    ScalingRules,
     Scheduler,
     first_of,
     hold,
     migrate,
     pick,
+    scale,
     stay,
 )
 from paceline.policy.monitors import Migrate
@@ -35,9 +39,9 @@ def spell(config: Wire, scheduler: Scheduler) -> Policy:
         If the public API refuses it.
     """
     routing, pace, handover = config["routing"], config["pace"], config.get("handover")
-    every: dict[float, list[Migrate]] = {}
+    every: dict[float, list[Migrate | Scale]] = {}
     for monitor in routing["every"]:
-        every.setdefault(monitor["period"] / TICKS_PER_S, []).extend(map(_migrate, monitor["actions"]))
+        every.setdefault(monitor["period"] / TICKS_PER_S, []).extend(map(_action, monitor["actions"]))
     return Policy(
         name="drawn",
         scheduler=scheduler,
@@ -102,6 +106,32 @@ def _rule(wire: Wire) -> Rule:
 def _pick(wire: Wire) -> Pick:
     parts = {name: None if wire.get(name) is None else condition(wire[name]) for name in ("where", "accept")}
     return pick(min=list(map(number, wire["min"])), within=pools(wire["within"]), **parts)
+
+
+def _action(wire: Wire) -> Migrate | Scale:
+    return _scale(wire) if wire["action"] == "scale" else _migrate(wire)
+
+
+def _scale(wire: Wire) -> Scale:
+    pool, off = (NAMES.pools[wire[name]] for name in ("pool", "off"))
+    first = {name: _pick({**wire[name], "within": None}) for name in ("start", "stop")}
+    return scale(
+        number(wire["wanted"]),
+        pool=pool,
+        off=off,
+        when=None if wire["when"] is None else condition(wire["when"]),
+        least=wire["least"],
+        most=wire["most"],
+        averaged_s=wire["averaged"] / TICKS_PER_S,
+        up=_scaling_rules(wire["up"]),
+        down=_scaling_rules(wire["down"]),
+        **first,
+    )
+
+
+def _scaling_rules(wire: Wire) -> ScalingRules:
+    limits = [ScalingLimit(per_s=one["per"] / TICKS_PER_S, **one["by"]) for one in wire["limits"]]
+    return ScalingRules(window_s=wire["window"] / TICKS_PER_S, limits=limits, select=wire["select"])
 
 
 def _migrate(wire: Wire) -> Migrate:

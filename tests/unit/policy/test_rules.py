@@ -122,7 +122,10 @@ LEAST, MOST = pick(min=inst.kv_usage), pick(max=inst.kv_usage)
         ),
         (make(scheduler=Scheduler(classes=[Class("x", when=req.slack < 0)])), r"req\.slack needs a policy"),
         (make(every={0: []}), r"every must have periods of 1e-9 or more seconds, below 1e6, was 0\.0"),
-        (make(every={1: [LEAST]}), r"every must have lists of migrate\(\) and flip\(\), was pick\("),
+        (
+            make(every={1: [LEAST]}),
+            r"every must have lists of migrate\(\), flip\(\) and scale\(\), was pick\(",
+        ),
         (make(every=3), r"every must be \{seconds: \[migrate\(\.\.\.\), \.\.\.\]\}, was 3"),
         (make(pools=3), r"pools must be a Pools, was 3"),
         (make(pace=0.1), r"pace must be a Pace, was 0\.1"),

@@ -17,10 +17,10 @@ pub(crate) const MOST_BLOCK_TOKENS: u32 = 1 << 20;
 pub(super) const MOST_ROLE: u32 = u16::MAX as u32;
 
 /// The largest count: one less than the 32-bit number that means "none".
-const MOST: u64 = u32::MAX as u64 - 1;
+pub(super) const MOST: u64 = u32::MAX as u64 - 1;
 
 /// Checks that a number is from `least` to `most`.
-fn within(field: impl FnOnce() -> String, least: u64, most: u64, value: u64) -> Result<(), Error> {
+pub(super) fn within(field: impl FnOnce() -> String, least: u64, most: u64, value: u64) -> Result<(), Error> {
     if (least..=most).contains(&value) {
         return Ok(());
     }

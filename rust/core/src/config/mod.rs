@@ -16,6 +16,7 @@ mod nesting;
 mod pools;
 mod ranking;
 mod routers;
+mod scaling;
 mod scheduler;
 mod speculation;
 mod step_limits;
@@ -160,6 +161,7 @@ impl Config {
             return Err(Error::config(format!("handover.{field}"), rule));
         }
         self.check_pools()?;
+        self.check_scaling()?;
         if let Some(pace) = self.pace
             && (pace.interval == 0 || pace.first < pace.interval)
         {

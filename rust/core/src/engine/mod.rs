@@ -31,9 +31,11 @@ mod network;
 mod outside;
 mod periods;
 mod phase_routing;
+mod ranked;
 mod roles;
 mod router;
 mod sampling;
+mod scaling;
 mod setup;
 mod transfer_log;
 

@@ -1,13 +1,15 @@
-//! Runs monitors: periodic checks that pair instances and migrate a request from one to the other, or that change the
-//! roles of instances.
+//! Runs monitors: periodic checks that pair instances and migrate a request from one to the other, that change the
+//! roles of instances, or that set the sizes of pools.
 
 use super::cluster::Cluster;
 use super::live_migration::{Migration, Migrations};
+use super::ranked::ranked;
 use super::router::{Best, Candidates, Router, RouterView};
+use super::scaling::{self, History};
 use crate::error::Error;
 use crate::instance::{Asking, RequestView};
 use crate::metrics::Reason;
-use crate::policy::{Action, Choice, Live, Monitor, Scope, sort_key_now};
+use crate::policy::{Action, Choice, Live, Monitor};
 use crate::time::{NEVER, Ticks};
 
 /// All monitors of a policy.
@@ -26,13 +28,18 @@ struct MonitorTimer {
     next: Ticks,
     /// Its condition and its actions.
     monitor: Monitor,
+    /// The history of each of its actions, which those read that set the size of a pool.
+    histories: Vec<History>,
 }
 
 impl Monitors {
     /// Monitors that first run one period after the start.
     pub(super) fn new(monitors: &[Monitor]) -> Self {
-        let timers =
-            monitors.iter().map(|monitor| MonitorTimer { next: monitor.period, monitor: monitor.clone() });
+        let timers = monitors.iter().map(|monitor| MonitorTimer {
+            next: monitor.period,
+            monitor: monitor.clone(),
+            histories: monitor.actions.iter().map(|_| History::default()).collect(),
+        });
         let mut all = Self { timers: timers.collect(), next: NEVER };
         all.find_next();
         all
@@ -61,10 +68,11 @@ impl Monitors {
         for timer in self.timers.iter_mut().filter(|timer| timer.next <= now) {
             cluster.count_look();
             timer.next = timer.next.saturating_add(timer.monitor.period);
-            for action in &timer.monitor.actions {
+            for (action, history) in timer.monitor.actions.iter().zip(&mut timer.histories) {
                 match action {
                     Action::Migrate { .. } => migrate_pairs(action, cluster, migrations, now),
                     Action::Flip { rule } => router.flip(rule, cluster, now)?,
+                    Action::Scale(scale) => scaling::run(scale, history, cluster, now),
                 }
             }
         }
@@ -87,25 +95,6 @@ fn migrate_pairs(action: &Action, cluster: &mut Cluster, migrations: &mut Migrat
             migrate(pair, choose, *live, cluster, migrations, now);
         }
     }
-}
-
-/// The instances that a choice considers, the lowest first.
-fn ranked(choice: &Choice, cluster: &mut Cluster, no_request: &Asking, now: Ticks) -> Vec<usize> {
-    let mut view = RouterView::of_pair(cluster, no_request, (0, 0), now);
-    let mut found: Vec<(Vec<i64>, usize)> = Vec::new();
-    for index in 0..view.instances() {
-        view.set_candidate(index);
-        if choice.within.as_ref().is_some_and(|roles| !view.has_role(index, roles)) {
-            continue;
-        }
-        if choice.r#where.as_ref().is_some_and(|condition| !view.holds(condition)) {
-            continue;
-        }
-        let keys = choice.min.iter().map(|key| sort_key_now(key, &mut view)).collect();
-        found.push((keys, index));
-    }
-    found.sort_unstable();
-    found.into_iter().map(|(_, index)| index).collect()
 }
 
 /// Begins the migration of the decoding request that `choose` chooses on the source, if there is one.

@@ -139,6 +139,11 @@ impl Roles {
         self.left(index).map_or(self.present[index], |leaving| leaving.to)
     }
 
+    /// How many instances are in a pool or on their way there.
+    pub(super) fn bound_for(&self, pool: u32) -> u64 {
+        self.bound.get(pool as usize).copied().unwrap_or(0)
+    }
+
     /// Whether `keep` instances stay in the pool of an instance, or on their way there, if the instance leaves it.
     pub(super) fn can_spare(&self, index: usize, keep: u64) -> bool {
         self.bound[self.destination(index) as usize] > keep

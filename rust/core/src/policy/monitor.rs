@@ -1,9 +1,11 @@
-//! Monitors: periodic checks that migrate requests and change the roles of instances.
+//! Monitors: periodic checks that migrate requests, change the roles of instances, and set the sizes of pools.
 
 use serde::Deserialize;
 
+use super::choice::Choice;
 use super::expr::Expr;
 use super::rule::Rule;
+use super::scale::Scale;
 use crate::time::Ticks;
 
 /// A check that runs every so often.
@@ -40,20 +42,8 @@ pub enum Action {
         /// The rule, which flips; it is asked about no request.
         rule: Rule,
     },
-}
-
-/// The candidates for which a condition holds, the lowest first.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Choice {
-    /// The keys to compare by.
-    pub min: Vec<Expr>,
-    /// The condition for a candidate.
-    #[serde(default)]
-    pub r#where: Option<Expr>,
-    /// The roles that a candidate may have, if candidates are instances.
-    #[serde(default)]
-    pub within: Option<Vec<u32>>,
+    /// Sets how many instances a pool has.
+    Scale(Box<Scale>),
 }
 
 /// Live migration: KV is copied in stages while the request keeps running.
@@ -77,6 +67,7 @@ impl Action {
                 when.iter().for_each(f);
             }
             Self::Flip { rule } => rule.visit(f),
+            Self::Scale(scale) => scale.visit(f),
         }
     }
 }

@@ -26,6 +26,7 @@ from paceline.testing.reference.policy_sim.request import Request, TraceRequest
 from paceline.testing.reference.policy_sim.roles import Roles
 from paceline.testing.reference.policy_sim.routers import Routers
 from paceline.testing.reference.policy_sim.rules import AtRouter, Flip, Rule
+from paceline.testing.reference.policy_sim.scaling import Scaling
 from paceline.testing.reference.policy_sim.scope import View
 from paceline.testing.reference.policy_sim.stuck import NoEnd, Stuck
 from paceline.testing.reference.policy_sim.timeline import Timeline
@@ -88,6 +89,12 @@ class Cluster:
             for number, monitor in enumerate(self.monitors)
             for place, action in enumerate(monitor["actions"])
             if action["action"] == "flip"
+        }
+        self.scalings = {
+            (number, place): Scaling(action, self.roles)
+            for number, monitor in enumerate(self.monitors)
+            for place, action in enumerate(monitor["actions"])
+            if action["action"] == "scale"
         }
         self.lockstep: dict[str, Any] | None = config.get("lockstep")
         self._steps_together = self._step = 0
@@ -236,6 +243,9 @@ class Cluster:
             if action["action"] == "flip":
                 able = [one.index for one in self.replicas if one.refusal(TraceRequest(0, 1, 0)) is None]
                 self.flips[number, place].pick(View(now, self.replicas, self.pace), able)
+            elif action["action"] == "scale":
+                view = View(now, self.replicas, self.pace, routers=self.routers)
+                self.scalings[number, place].act(view)
             elif self.unfinished:
                 self.traffic.act(action, now)
 

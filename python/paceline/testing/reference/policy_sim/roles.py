@@ -34,10 +34,10 @@ class Roles:
 
     def flip(self, index: int, to: int, keep: int, cause: tuple[str, int | None], now: int) -> bool:
         """Have an instance change its pool; return whether it is there then, or on its way."""
-        leaves = self._bound(index)
+        leaves = self.bound(index)
         if leaves == to:
             return True
-        if sum(self._bound(one.index) == leaves for one in self.replicas) - 1 < keep:
+        if sum(self.bound(one.index) == leaves for one in self.replicas) - 1 < keep:
             return False
         present = self.replicas[index].role
         way = self._way(present)
@@ -57,14 +57,14 @@ class Roles:
     def end_delays(self, now: int) -> None:
         """Let the instances join their pools of which the delays end now."""
         for index in sorted(index for index, due in self.due.items() if due == now):
-            self._change(index, self._bound(index), "delay", None, now)
+            self._change(index, self.bound(index), "delay", None, now)
 
     # -- their parts ----------------------------------------------------------------------
 
     def _way(self, role: int) -> dict[str, Any] | None:
         return next((one for one in self.leaving if one["role"] == role), None)
 
-    def _bound(self, index: int) -> int:
+    def bound(self, index: int) -> int:
         """Return the pool of an instance, or the one that it is on its way to."""
         role = self.replicas[index].role
         way = self._way(role)
