@@ -26,7 +26,10 @@ class Scaling:
         action, now = self._action, view.now
         if not holds(action["when"], view):
             return
-        self._read.append((now, evaluate(action["wanted"], view)))
+        value = evaluate(action["wanted"], view)
+        if math.isnan(value):
+            return
+        self._read.append((now, value))
         present = [one for one in view.replicas if self._roles.bound(one.index) == action["pool"]]
         size = self._size(len(present), now)
         if size > len(present):

@@ -20,6 +20,10 @@ impl History {
     /// The size that a pool of `present` instances is to have, now that the expression has a value; `None`: as it is.
     pub(super) fn size(&mut self, scale: &Scale, (value, present): (f64, u64), now: Ticks) -> Option<u64> {
         self.forget(scale.memory(), now);
+        // A ratio of nothing to nothing says nothing, now or in a later mean.
+        if value.is_nan() {
+            return None;
+        }
         self.values.push_back((now, value));
         let mean = self.mean(scale.averaged, now);
         if mean.is_nan() {
@@ -167,6 +171,11 @@ mod tests {
     fn values_are_averaged_over_their_window() {
         // 4; 3; (2 + 6) / 2 = 4; (6 + 1) / 2 = 3.5.
         assert_eq!(sizes(&scale(r#""averaged": 20"#), 1, &[4.0, 2.0, 6.0, 1.0]), [4, 3, 4, 4]);
+    }
+
+    #[test]
+    fn what_is_no_number_is_left_out_of_later_means() {
+        assert_eq!(sizes(&scale(r#""averaged": 20"#), 1, &[4.0, f64::NAN, 6.0]), [4, 4, 6]);
     }
 
     #[test]
