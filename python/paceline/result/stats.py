@@ -67,6 +67,9 @@ class InstanceStats:
         Integrals over time of running and waiting requests and of tokens held.
     traffic
         Bytes, FLOPs and energy; None if its model is not known.
+    drafts
+        Counts of drafts: `verifications` (steps of requests that verified any), `proposed`,
+        `computed`, `accepted`, and `trimmed` past a request's last token. Empty if tokens are not drafted.
     """
 
     blocks: int
@@ -93,6 +96,7 @@ class InstanceStats:
     expired_offers: int = 0
     cancelled: int = 0
     traffic: TrafficStats | None = None
+    drafts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
@@ -113,7 +117,7 @@ class InstanceStats:
         ResultError
             If a counter is missing.
         """
-        _check_all(cls, fields, but=("traffic", "expired_offers", "cancelled"))
+        _check_all(cls, fields, but=("traffic", "expired_offers", "cancelled", "drafts"))
         names = [name for name in cls.__dataclass_fields__ if name != "traffic" and name in fields]
         moved = fields.get("traffic")
         traffic = None if moved is None else TrafficStats.from_dict(moved)
