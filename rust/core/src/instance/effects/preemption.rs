@@ -142,7 +142,9 @@ impl Effects<'_> {
                 return;
             }
         }
-        self.on.kv.release(owner, computed, true, &mut state.blocks);
+        // A block whose next token is not known yet has no content that another request could find.
+        let known = computed.min(self.on.settings.hashed_tokens(state.target()));
+        self.on.kv.release(owner, known, true, &mut state.blocks);
         state.computed = 0;
         state.phase = Phase::Preempted;
         if let Some(mut ranks) = self.ranks() {
