@@ -96,12 +96,14 @@ def times_add_up_to_the_latency(case: WireCase, *, leap: bool) -> None:
             int(outcome.columns["handover_wait"][row]),
             int(outcome.columns["received_wait"][row]),
         )
+        # No request was preempted at all, if there is no such column.
+        preempted = int(outcome.columns["preempted"][row]) if len(outcome.columns["preempted"]) else 0
         first, finish = int(outcome.columns["first_token"][row]), int(outcome.columns["finish"][row])
         queueing = int(outcome.columns["scheduled"][row]) - request.arrival
         prefill = first - int(outcome.columns["scheduled"][row])
         transfer = int(outcome.columns["transfer"][row])
         assert 0 <= waited <= transfer
-        if outcome.columns["first_decode"][row] == 0 or received != outcome.columns["preempted"][row]:
+        if outcome.columns["first_decode"][row] == 0 or received != preempted:
             continue  # its offer was withdrawn, or its KV was not admitted at once
         second, wire = int(outcome.columns["first_decode"][row]), transfer - waited
         # When it was admitted on the target follows from the decisions alone.

@@ -9,7 +9,7 @@ from paceline._toml import build, table
 from paceline.cost import cost_from_table, cost_to_table
 from paceline.hardware import gpu_from_table
 from paceline.model import Model
-from paceline.speculation import speculation_from_table, speculation_to_table
+from paceline.speculation.reading import speculation_from_table, speculation_to_table
 
 __all__ = ["instance_fields", "instance_table"]
 

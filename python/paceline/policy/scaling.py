@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from paceline._arguments import typed, typed_fields
+from paceline._check import said
 from paceline.errors import PolicyError
 from paceline.policy.checks import duration, whole
 from paceline.policy.expressions.namespaces import inst
@@ -95,6 +96,10 @@ class ScalingRules(Value):
 
     def __post_init__(self) -> None:
         duration("window_s of ScalingRules", self.window_s)
+        if not isinstance(self.limits, Sequence):
+            raise PolicyError(
+                f"limits of ScalingRules must be a list of ScalingLimit, was {said(self.limits)}"
+            )
         object.__setattr__(self, "limits", tuple(self.limits))
         for limit in self.limits:
             _is_limit(limit)
@@ -107,7 +112,7 @@ class ScalingRules(Value):
 
 def _is_limit(limit: object) -> None:
     if not isinstance(limit, ScalingLimit):
-        raise PolicyError(f"limits of ScalingRules must be of ScalingLimit, was {limit!r}")
+        raise PolicyError(f"limits of ScalingRules must be of ScalingLimit, was {said(limit)}")
 
 
 _AT_ONCE = ScalingRules()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from paceline.speculation.acceptance import Acceptance, AcceptanceLength, ByPosition, Listed
 from paceline.speculation.draft import Draft
 from paceline.speculation.golden import golden_length, golden_names
-from paceline.speculation.reading import speculation_from_table, speculation_to_table
 from paceline.speculation.speculation import Speculation
 
 __all__ = [
@@ -17,6 +16,4 @@ __all__ = [
     "Speculation",
     "golden_length",
     "golden_names",
-    "speculation_from_table",
-    "speculation_to_table",
 ]
