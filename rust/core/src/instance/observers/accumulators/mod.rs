@@ -33,6 +33,9 @@ pub(crate) struct Accumulators {
     now: Ticks,
 }
 
+/// The mark of the code of a request that is a group by itself.
+const OWN_GROUP: u32 = 1 << 31;
+
 /// The numbers of one accumulator.
 #[derive(Debug)]
 struct Accumulator {
@@ -301,8 +304,9 @@ impl Accumulator {
             Grouping::All => 0,
             Grouping::Tenant => code(&trace.tenant),
             Grouping::Session => match code(&trace.session) {
-                // Sessions have numbers below the number of requests, which is below 2^31.
-                u32::MAX => trace.len() as u32 + row,
+                // Sessions and requests have numbers below 2^31. The number of requests is no part of the code: it grows
+                // while requests are submitted.
+                u32::MAX => OWN_GROUP | row,
                 session => session,
             },
         };
