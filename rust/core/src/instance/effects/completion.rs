@@ -75,11 +75,11 @@ impl Effects<'_> {
         self.observe(Fact::Yielded { start, gap }, slot, now);
     }
 
-    /// Ends the requests that have yielded all their tokens, in the order of admission:
-    /// with a prefix cache, blocks are reused in the order in which they are released.
+    /// Ends the requests that have yielded all their tokens, in the order of admission: with a prefix cache, blocks are reused
+    /// in the order in which they are released, and with adapters, their slots.
     pub(super) fn complete(&mut self, now: Ticks) {
         let mut completed = std::mem::take(&mut self.on.completed);
-        if self.on.kv.gpu().caches() {
+        if self.on.kv.gpu().caches() || self.on.observers.adapters.is_some() {
             rare();
             completed.sort_unstable();
         }
