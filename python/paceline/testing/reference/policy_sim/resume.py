@@ -37,8 +37,9 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
 
     A request that is already scheduled in this step is skipped.
     """
-    position, resumed = 0, 0
-    while position < len(state.running) and (rules.most is None or resumed < rules.most):
+    position = 0
+    resumed: set[Request] = set()
+    while position < len(state.running) and (rules.most is None or len(resumed) < rules.most):
         if step.room <= 0 and (rules.charged or rules.prefills):
             break
         request = state.running[position]
@@ -56,7 +57,8 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
                 break
             if state.running.index(victim) < position:
                 position -= 1
-                resumed -= victim in step.tokens
+            # One that an earlier stage scheduled was not counted here.
+            resumed.discard(victim)
             preempt(state, victim, step)
             stops = victim is request and state.settings.stop_at_own_preemption
         if stops:
@@ -72,7 +74,7 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
             "decode" if request.decoding else "chunk",
             charged=rules.charged or not request.decoding,
         )
-        resumed += 1
+        resumed.add(request)
         position += 1
     # Only requests that decode at every step are in the decode set.
     for request in state.running[position:]:
