@@ -88,6 +88,15 @@ pub(crate) struct ContentOwner {
     pub(crate) request: u32,
     /// Prompt tokens.
     pub(crate) prompt: u32,
+    /// Tokens that are known: of the prompt, and of the output so far. Drafts are not.
+    pub(crate) known: u32,
+}
+
+impl ContentOwner {
+    /// A request without output.
+    pub(crate) fn of_prompt(request: u32, prompt: u32) -> Self {
+        Self { request, prompt, known: prompt }
+    }
 }
 
 /// The blocks of one instance's KV cache.
@@ -288,7 +297,7 @@ impl Memory {
         self.check();
     }
 
-    /// Makes a request's full blocks known to the cache, up to `tokens` tokens.
+    /// Makes a request's full blocks known to the cache, up to `tokens` tokens, as far as their content is known.
     #[inline]
     pub(crate) fn register(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
         if self.caches() {
@@ -299,7 +308,8 @@ impl Memory {
     /// As [`Self::register`], with a prefix cache.
     #[inline(never)]
     fn register_cached(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
-        let full = tokens / self.block_tokens;
+        let named = owner.known.saturating_sub(u32::from(self.hashes_next));
+        let full = tokens.min(named) / self.block_tokens;
         let listed = table.listed_mut();
         for position in listed.registered..full {
             let content = self.content(owner, position);
@@ -386,7 +396,7 @@ impl Memory {
 mod tests {
     use super::*;
 
-    const FIRST: ContentOwner = ContentOwner { request: 0, prompt: 12 };
+    const FIRST: ContentOwner = ContentOwner { request: 0, prompt: 12, known: 99 };
 
     fn memory(caches: bool) -> Memory {
         let caching = caches.then_some(PrefixCacheConfig { unknown_first: true });

@@ -20,7 +20,7 @@ impl Effects<'_> {
         let gpu = self.on.kv.gpu();
         self.on.queues.waiting_mut().sort_by_key(most, |queued| {
             let prompt = self.trace.prompt_tokens[queued.request as usize];
-            let owner = ContentOwner { request: self.trace.origin(queued.request), prompt };
+            let owner = ContentOwner::of_prompt(self.trace.origin(queued.request), prompt);
             u32::MAX - gpu.matched(owner, prompt)
         });
     }
@@ -170,13 +170,9 @@ impl Effects<'_> {
         let allocated =
             if all { allocated.max(self.on.settings.blocks_for(state.target())) } else { allocated };
         self.on.kv.grow(allocated, &mut state.blocks);
-        let known = after.min(state.target());
-        self.on.kv.register(
-            state.owner(),
-            known.min(self.on.settings.hashed_tokens(state.target())),
-            &mut state.blocks,
-        );
-        self.on.batch.schedule(Chunk { slot, tokens, drafts: after - known, part });
+        self.on.kv.register(state.owner(), after, &mut state.blocks);
+        let drafts = after.saturating_sub(state.target());
+        self.on.batch.schedule(Chunk { slot, tokens, drafts, part });
     }
 
     /// Notes that a request was admitted. `received`: with KV that another instance had sent; `computes`: the tokens

@@ -25,7 +25,7 @@ impl Candidate {
     /// A request that was never admitted.
     pub(in crate::instance) fn new(request: u32, place: Place, trace: &Trace) -> Self {
         let prompt = trace.prompt_tokens[request as usize];
-        let owner = ContentOwner { request: trace.origin(request), prompt };
+        let owner = ContentOwner::of_prompt(trace.origin(request), prompt);
         Self { request, place, phase: Phase::Preempted, owner, target: prompt, computed: 0, blocks: 0 }
     }
 

@@ -54,7 +54,6 @@ impl Effects<'_> {
         } else {
             let dropped = self.on.batch.remove(slot, &self.on.requests);
             let free_of_charge = dropped.layered && !new_batch || dropped.part == Part::Decode && !charged;
-            // The prefix cache does not know drafts.
             if known {
                 self.on.requests[slot].computed += dropped.tokens - dropped.drafts;
             }
@@ -142,9 +141,7 @@ impl Effects<'_> {
                 return;
             }
         }
-        // A block whose next token is not known yet has no content that another request could find.
-        let known = computed.min(self.on.settings.hashed_tokens(state.target()));
-        self.on.kv.release(owner, known, true, &mut state.blocks);
+        self.on.kv.release(owner, computed, true, &mut state.blocks);
         state.computed = 0;
         state.phase = Phase::Preempted;
         if let Some(mut ranks) = self.ranks() {

@@ -37,8 +37,7 @@ impl Effects<'_> {
             self.yield_token(slot, (if at == 0 { start } else { now }, now));
         }
         let state = &mut self.on.requests[slot];
-        let known = computed.min(self.on.settings.hashed_tokens(state.target()));
-        self.on.kv.register(state.owner(), known, &mut state.blocks);
+        self.on.kv.register(state.owner(), computed, &mut state.blocks);
         if state.generated == state.output {
             self.on.batch.complete_chunk(slot, &self.on.requests);
             self.on.completed.push((self.on.requests[slot].seq, slot));

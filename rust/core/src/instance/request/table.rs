@@ -147,7 +147,7 @@ impl RequestState {
 
     /// Owner of the content of its blocks.
     pub(crate) fn owner(&self) -> ContentOwner {
-        ContentOwner { request: self.row.index, prompt: self.prompt }
+        ContentOwner { request: self.row.index, prompt: self.prompt, known: self.target() }
     }
 }
 

@@ -26,7 +26,7 @@ pub(in crate::instance) struct Reader<'a> {
 impl Reader<'_> {
     /// Prompt tokens of a request that the prefix cache holds.
     pub(in crate::instance) fn cached_tokens(&self, view: &RequestView, trace: &Trace) -> u64 {
-        let owner = ContentOwner { request: trace.origin(view.row), prompt: view.prompt };
+        let owner = ContentOwner::of_prompt(trace.origin(view.row), view.prompt);
         u64::from(self.kv.gpu().matched(owner, view.prompt)) * u64::from(self.settings.block.tokens())
     }
 
