@@ -20,6 +20,11 @@ _MOST_PERIOD = 1000
 _CERTAIN = 2**32
 
 
+def _whole(what: str, value: int) -> None:
+    """Check a number that a file has to hold."""
+    _check.count(what, value, least=0, most=2**63 - 1, why="TOML has whole numbers of 64 bits")
+
+
 @dataclass(frozen=True, slots=True)
 @typed_fields()
 class AcceptanceLength:
@@ -127,13 +132,7 @@ class ByPosition:
                 "rates of a ByPosition must not rise if they are not conditional: a draft is accepted "
                 f"only if those before it are; were {self.rates}"
             )
-        _check.count(
-            "seed of a ByPosition",
-            self.seed,
-            least=0,
-            most=2**63 - 1,
-            why="TOML has whole numbers of 64 bits",
-        )
+        _whole("seed of a ByPosition", self.seed)
 
     @property
     def chances(self) -> tuple[float, ...]:
@@ -205,13 +204,7 @@ class Listed:
                 most=MOST_DRAFTS,
                 why="a step has no more drafts",
             )
-        _check.count(
-            "stride of a Listed",
-            self.stride,
-            least=0,
-            most=2**63 - 1,
-            why="TOML has whole numbers of 64 bits",
-        )
+        _whole("stride of a Listed", self.stride)
 
     @property
     def length(self) -> float:

@@ -76,8 +76,9 @@ class Draft:
         whole = drafter.weight_bytes(tensor_parallel)
         if self.model is not None:
             return whole
-        none = replace(drafter, layers=2 * self.layers).weight_bytes(tensor_parallel)
-        return none - whole
+        # What the layers add: twice the layers have embedding and LM head once, too.
+        twice = replace(drafter, layers=2 * self.layers).weight_bytes(tensor_parallel)
+        return twice - whole
 
     def kv_bytes_per_token(self, target: Model, tensor_parallel: int = 1, kv_dtype: str = "auto") -> int:
         """Return the bytes of one token's keys and values in the drafter's layers, on each rank."""

@@ -111,8 +111,10 @@ impl Instance {
             _ => None,
         };
         let caches = scheduler.prefix_cache.is_some();
+        let settings = Settings::new(index, config, &observed);
+        let speculator = settings.speculation.clone().map(|config| Box::new(Speculator::new(config)));
         Self {
-            settings: Settings::new(index, config, &observed),
+            settings,
             requests: RequestTable::default(),
             kv: KvStore::new(config, prefixes),
             batch: Batch::new(
@@ -122,7 +124,7 @@ impl Instance {
             queues: Queues::new(&scheduler.order),
             ranking: rules.map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap))),
             run: RunState::default(),
-            speculator: config.speculation.as_ref().map(|config| Box::new(Speculator::new(config))),
+            speculator,
             transfers: Transfers::default(),
             observers: Observers::new(config, observed),
             completed: Vec::new(),

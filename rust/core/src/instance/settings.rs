@@ -55,7 +55,7 @@ pub(crate) struct Settings {
     /// Whether a rule reads how long a prefill takes.
     pub(crate) predicts: bool,
     /// How tokens are drafted and verified, if they are.
-    pub(crate) speculation: Option<SpeculationConfig>,
+    pub(crate) speculation: Option<Arc<SpeculationConfig>>,
     /// Whether the run after a step with prefills is planned when the step starts.
     pub(crate) plans: bool,
     /// The number of the model that it serves; [`ANY_MODEL`]: all.
@@ -139,7 +139,7 @@ impl Settings {
             any_arrival_counts,
             selects,
             predicts: observed.prefills || ranks_read_prefill || buckets_read_prefill,
-            speculation: config.speculation.clone(),
+            speculation: config.speculation.clone().map(Arc::new),
             plans,
         }
     }
@@ -223,11 +223,6 @@ impl Settings {
                 ticks.saturating_add(draft_ticks(speculation, shape)).min(HORIZON)
             }
         }
-    }
-
-    /// Of the first `known` tokens of a request, those whose full blocks the prefix cache may know.
-    pub(crate) fn hashed_tokens(&self, known: u32) -> u32 {
-        known - self.speculation.as_ref().map_or(0, |speculation| speculation.hash_lookahead.min(known))
     }
 
     /// Of the tokens of an admission, those for which it allocates blocks.

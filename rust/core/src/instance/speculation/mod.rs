@@ -11,6 +11,8 @@
 mod acceptance;
 mod drafting;
 
+use std::sync::Arc;
+
 use acceptance::Verifier;
 pub(in crate::instance) use drafting::draft_ticks;
 
@@ -20,7 +22,7 @@ use crate::config::SpeculationConfig;
 /// The proposals of an instance's requests, and which are accepted.
 #[derive(Debug)]
 pub(in crate::instance) struct Speculator {
-    config: SpeculationConfig,
+    config: Arc<SpeculationConfig>,
     verifier: Verifier,
     /// Drafts that are proposed, by slot.
     proposals: Vec<u32>,
@@ -36,8 +38,9 @@ pub(in crate::instance) struct Verified {
 }
 
 impl Speculator {
-    pub(in crate::instance) fn new(config: &SpeculationConfig) -> Self {
-        Self { config: config.clone(), verifier: Verifier::new(&config.acceptance), proposals: Vec::new() }
+    pub(in crate::instance) fn new(config: Arc<SpeculationConfig>) -> Self {
+        let verifier = Verifier::new(&config.acceptance);
+        Self { config, verifier, proposals: Vec::new() }
     }
 
     /// Drafts that are proposed for a request.
@@ -90,7 +93,7 @@ mod tests {
     use crate::instance::request::{Phase, RequestTable};
 
     fn speculator(by_batch: Vec<(u64, u32)>) -> Speculator {
-        Speculator::new(&SpeculationConfig {
+        Speculator::new(Arc::new(SpeculationConfig {
             tokens: 4,
             by_batch,
             proposals: None,
@@ -101,7 +104,7 @@ mod tests {
             drops_last_block: false,
             pads: true,
             draft: None,
-        })
+        }))
     }
 
     fn decoding() -> RequestState {
