@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from itertools import takewhile
+from typing import Any, TypeVar
 
 from paceline.testing.reference.policy_sim.expression import evaluate, holds, values
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.roles import Roles
 from paceline.testing.reference.policy_sim.scope import View
+
+_T = TypeVar("_T")
 
 
 class Scaling:
@@ -49,7 +52,7 @@ class Scaling:
     def _size(self, present: int, now: int) -> int:
         """Return the size that a pool is to have."""
         action = self._action
-        read = [value for at, value in self._read if at == now or now - at < action["averaged"]]
+        read = _since(self._read, action["averaged"], now)
         total = 0.0
         for value in read:
             total += value
@@ -60,8 +63,8 @@ class Scaling:
         most: int = len(self._roles.replicas) + least if action["most"] is None else action["most"]
         wanted = most if mean >= most else max(least, math.ceil(mean)) if mean > least else least
         self._wanted.append((now, wanted))
-        larger = min(size for at, size in self._wanted if at == now or now - at < action["up"]["window"])
-        smaller = max(size for at, size in self._wanted if at == now or now - at < action["down"]["window"])
+        larger = min(_since(self._wanted, action["up"]["window"], now))
+        smaller = max(_since(self._wanted, action["down"]["window"], now))
         if present < larger:
             return self._limited(larger, present, now, 1)
         if present > smaller:
@@ -73,7 +76,7 @@ class Scaling:
         rules = self._action["up" if sign > 0 else "down"]
         allowed = []
         for limit in rules["limits"]:
-            before = max(0, present - sum(by for at, by in self._changes if now - at < limit["per"]))
+            before = max(0, present - sum(_since(self._changes, limit["per"], now)))
             ((kind, amount),) = limit["by"].items()
             if kind == "instances":
                 reached = before + sign * amount
@@ -92,3 +95,9 @@ class Scaling:
         seen = {one.index: replace(view, inst=one, here=one) for one in among}
         allowed = [one for one in among if holds(choice["where"], seen[one.index])]
         return sorted(allowed, key=lambda one: (*values(choice["min"], seen[one.index]), one.index))
+
+
+def _since(entries: list[tuple[int, _T]], window: int, now: int) -> list[_T]:
+    """Return what was noted in a window in order, that of this moment in any case."""
+    recent = takewhile(lambda entry: now - entry[0] < max(window, 1), reversed(entries))
+    return [value for _, value in recent][::-1]

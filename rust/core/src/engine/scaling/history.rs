@@ -53,15 +53,9 @@ impl History {
 
     /// Drops what is too old to be read.
     fn forget(&mut self, memory: Ticks, now: Ticks) {
-        while self.values.front().is_some_and(|(at, _)| !is_within(*at, memory, now)) {
-            self.values.pop_front();
-        }
-        while self.wanted.front().is_some_and(|(at, _)| !is_within(*at, memory, now)) {
-            self.wanted.pop_front();
-        }
-        while self.changes.front().is_some_and(|(at, _)| !is_within(*at, memory, now)) {
-            self.changes.pop_front();
-        }
+        drop_old(&mut self.values, memory, now);
+        drop_old(&mut self.wanted, memory, now);
+        drop_old(&mut self.changes, memory, now);
     }
 
     /// The mean of the values in a window, the present one among them.
@@ -108,6 +102,13 @@ impl History {
         let recent = self.changes.iter().filter(|(at, _)| is_within(*at, ticks, now));
         let changed: i128 = recent.map(|(_, by)| i128::from(*by)).sum();
         (i128::from(present) - changed).max(0)
+    }
+}
+
+/// Drops what happened `window` ago or before.
+fn drop_old<T>(entries: &mut VecDeque<(Ticks, T)>, window: Ticks, now: Ticks) {
+    while entries.front().is_some_and(|(at, _)| !is_within(*at, window, now)) {
+        entries.pop_front();
     }
 }
 
