@@ -70,17 +70,18 @@ impl Cluster {
         slot
     }
 
-    /// An expected request, in a slot of an instance, has left its source.
+    /// An expected request, in a slot of an instance, has left its source. Returns whether its offer is still to be accepted.
     pub(in crate::engine) fn confirm(
         &mut self,
         index: usize,
         slot: u32,
         migrating: &MigratingRequest,
         now: Ticks,
-    ) {
+    ) -> bool {
         self.outstanding[index] += 1;
-        self.at(index).confirm(slot, migrating, now);
+        let waits = self.at(index).confirm(slot, migrating, now);
         self.leave_if_done(index, now);
+        waits
     }
 
     /// An expected request has ended with its first token. Withdraws its offer if that was not accepted.

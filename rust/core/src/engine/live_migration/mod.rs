@@ -358,14 +358,15 @@ impl Migrations {
         let migrating = cluster.migrate_out(source, slot, now);
         cluster.count_routed(migration.request as usize, target);
         if let Some(rules) = self.handover {
-            if let Some(lease) = rules.lease {
-                self.leases.push_back((now.saturating_add(lease), target, migrating.request));
-            }
-            if let Some(expected) = self.expected.remove(migrating.request) {
-                cluster.confirm(target, expected.slot, &migrating, now);
+            let waits = if let Some(expected) = self.expected.remove(migrating.request) {
+                cluster.confirm(target, expected.slot, &migrating, now)
             } else {
                 let origin = Origin { instance: source, slot, left: now, since: now, copied };
                 cluster.offer(target, &migrating, origin, now);
+                true
+            };
+            if let Some(lease) = rules.lease.filter(|_| waits) {
+                self.leases.push_back((now.saturating_add(lease), target, migrating.request));
             }
             return;
         }

@@ -23,8 +23,8 @@ impl Effects<'_> {
         (slot, self.on.run.truncate(now))
     }
 
-    /// An expected request has left its source: it counts here from now on.
-    pub(crate) fn confirm(&mut self, slot: Slot, migrating: &MigratingRequest, now: Ticks) {
+    /// An expected request has left its source: it counts here from now on. Returns whether its offer is still to be accepted.
+    pub(crate) fn confirm(&mut self, slot: Slot, migrating: &MigratingRequest, now: Ticks) -> bool {
         self.apply_head(now);
         self.recorder.columns.last_instance[migrating.request as usize] = self.on.settings.index;
         let state = &mut self.on.requests[slot];
@@ -32,10 +32,12 @@ impl Effects<'_> {
             state.computed, migrating.kv_tokens,
             "Invariant: a prompt is computed in its last step"
         );
-        state.phase = if state.phase == Phase::Reserved { Phase::Receiving } else { Phase::Offered };
+        let accepted = state.phase == Phase::Reserved;
+        state.phase = if accepted { Phase::Receiving } else { Phase::Offered };
         let answers = state.answering;
         self.on.transfers.confirm(answers);
         self.count_migrated(slot, migrating, now);
+        !accepted
     }
 
     /// An expected request has ended with its first token. If it was not accepted, its offer is withdrawn; else its KV is
