@@ -42,8 +42,9 @@ class Accumulators:
         return ("row", request.number) if session is None else ("session", session)
 
     def value(self, index: int, request: Request) -> float:
-        """Return the number of a request's group now."""
-        return self._value(index, self.group(index, request)) / UNITS
+        """Return the number of a request's group now, one that falls to the nearest unit."""
+        value = self._value(index, self.group(index, request))
+        return (math.floor(value + 0.5) if self._half_life(index) else value) / UNITS
 
     def open(self, request: Request) -> None:
         """Begin the numbers of a request's groups, if they are new."""

@@ -24,9 +24,13 @@ impl Total {
         Self { prompt, output, units: 0, rest: 0.0, then: 0 }
     }
 
-    /// The number at a moment, in ones.
+    /// The number at a moment, in ones. One that falls is read to the nearest unit, so that numbers which are equal but for
+    /// the rounding of their falls are equal.
     pub(super) fn value(&self, half_life: Ticks, now: Ticks) -> f64 {
-        if half_life == 0 { self.value_with(0) } else { self.fallen(half_life, now) / UNITS as f64 }
+        if half_life == 0 {
+            return self.value_with(0);
+        }
+        (self.fallen(half_life, now) + 0.5).floor() / UNITS as f64
     }
 
     /// The number with more units, of one that does not fall.
