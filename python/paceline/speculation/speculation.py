@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
 from paceline import _check
 from paceline._arguments import typed_fields
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, PacelineWarning
 from paceline.hardware import Gpu
 from paceline.model import Model
 from paceline.speculation.acceptance import MOST_DRAFTS, AcceptanceLength, ByPosition, Listed
@@ -50,17 +51,23 @@ class Speculation:
         Whether a request that is admitted with one token to compute is padded with drafts that are never
         accepted, as vLLM does for its CUDA graphs. Not with ``tokens_by_batch``.
     draft
-        The draft model or head, for its time and memory. None: drafts take no time, as those of ``"ngram"``.
+        The draft model or head, for its time and memory. None: drafts take none, as those of ``"ngram"``; of
+        the other methods that is warned of. ``Draft(cost=Affine(step_s=1e-12))`` takes next to no time.
 
     Raises
     ------
     ConfigError
         If a value is out of range, or two do not fit together.
 
+    Warns
+    -----
+    PacelineWarning
+        If a model or a head proposes the drafts, and there is no `draft`: what comes out is too fast.
+
     Examples
     --------
-    >>> eagle = Speculation(tokens=3, acceptance=AcceptanceLength(2.4))
-    >>> eagle.lookahead, eagle.to_wire()["acceptance"]["yields"]
+    >>> eagle = Speculation(tokens=3, acceptance=AcceptanceLength(2.4), draft=Draft())
+    >>> eagle.lookahead, eagle.acceptance.to_wire()["yields"]
     (3, [2, 2, 3, 2, 3])
     """
 
@@ -94,6 +101,13 @@ class Speculation:
         if self.draft is not None and self.method == "ngram":
             raise ConfigError("draft of a Speculation must be None if method is ngram: a lookup has no model")
         self._check_batches()
+        if self.has_drafter and self.draft is None:
+            warnings.warn(
+                f"drafts of method {self.method!r} take no time and no memory without a draft: give "
+                "draft=Draft(), or method='ngram' if they are looked up",
+                PacelineWarning,
+                stacklevel=3,
+            )
 
     def _check_batches(self) -> None:
         pairs = self.tokens_by_batch

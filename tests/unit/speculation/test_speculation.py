@@ -8,7 +8,7 @@ import pytest
 
 import paceline
 from paceline import Affine, Cluster, Instance, Model, Trace
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, PacelineWarning
 from paceline.speculation import AcceptanceLength, ByPosition, Draft, Listed, Speculation, golden_length
 
 
@@ -24,7 +24,9 @@ def test_rates_of_all_steps_become_rates_given_the_ones_before() -> None:
     assert ByPosition((0.8, 0.6, 0.0, 0.0)).chances == pytest.approx((0.8, 0.75, 0.0, 0.0))
 
 
-EAGLE: dict[str, Any] = {"tokens": 3, "acceptance": AcceptanceLength(2.5)}
+FREE = Draft(cost=Affine(step_s=1e-12))
+EAGLE: dict[str, Any] = {"tokens": 3, "acceptance": AcceptanceLength(2.5), "draft": FREE}
+NGRAM: dict[str, Any] = {**EAGLE, "method": "ngram", "draft": None}
 
 
 @pytest.mark.parametrize(
@@ -55,14 +57,14 @@ def test_rates_are_probabilities_that_do_not_rise(rates: tuple[float, ...]) -> N
     [("eagle", 3, 0, 1), ("mtp", 3, 0, 1), ("draft_model", 3, 1, 0), ("ngram", 0, 0, 0)],
 )
 def test_a_method_takes_slots_as_in_vllm(method: Any, lookahead: int, slots: int, hashes: int) -> None:
-    wire = Speculation(**EAGLE, method=method).to_wire()
+    wire = Speculation(**{**EAGLE, "method": method, "draft": None if method == "ngram" else FREE}).to_wire()
     assert (wire["lookahead"], wire["input_slots"], wire["hash_lookahead"]) == (lookahead, slots, hashes)
 
 
 @pytest.mark.parametrize(
     "speculation",
     [
-        Speculation(**EAGLE, draft=Draft(layers=2), tokens_by_batch=((1, 3), (9, 1))),
+        Speculation(**{**EAGLE, "draft": Draft(layers=2)}, tokens_by_batch=((1, 3), (9, 1))),
         Speculation(
             tokens=2, acceptance=ByPosition((0.5, 0.25), seed=4), draft=Draft(cost=Affine(step_s=1e-3))
         ),
@@ -76,7 +78,9 @@ def test_an_instance_with_drafts_is_written_and_read(speculation: Speculation) -
 
 def test_a_drafter_takes_memory() -> None:
     plain = Instance(model="llama-3.1-8b", gpu="h100-sxm")
-    headed = Instance(model="llama-3.1-8b", gpu="h100-sxm", speculation=Speculation(**EAGLE, draft=Draft()))
+    headed = Instance(
+        model="llama-3.1-8b", gpu="h100-sxm", speculation=Speculation(**{**EAGLE, "draft": Draft()})
+    )
     # The head has one of 32 layers: 2 * 8 * 128 numbers of two bytes a token, and 218 million weights.
     assert headed.memory().block_bytes - plain.memory().block_bytes == 16 * 2 * 8 * 128 * 2
     layer = (2 * 32 + 2 * 8) * 128 * 4096 + 3 * 14336 * 4096 + 2 * 4096
@@ -92,11 +96,31 @@ def replayed(speculation: Speculation | None, outputs: int = 13) -> Any:
 
 def test_a_step_yields_as_many_tokens_as_the_length_says() -> None:
     # The prompt's step yields one token; then 2, 3, 2, 3 and the last two of 12 more.
-    result = replayed(Speculation(**EAGLE, method="ngram"))
+    result = replayed(Speculation(**NGRAM))
     assert result.stats.steps == 1 + 5
     assert result.requests["e2e"][0] == pytest.approx(0.06)
     drafts = result.stats.instances[0].drafts
     assert drafts == {"verifications": 5, "proposed": 15, "computed": 15, "accepted": 7, "trimmed": 0}
+
+
+@pytest.mark.parametrize(
+    ("acceptance", "steps"),
+    [
+        # Of 13 tokens the prompt's step yields one, and the others 12: four a step, or one.
+        (Listed((3,)), 3),
+        (Listed((0,)), 12),
+        (ByPosition((1.0, 1.0, 1.0)), 3),
+        (ByPosition((0.0, 0.0, 0.0)), 12),
+    ],
+)
+def test_what_is_certain_takes_as_many_steps(acceptance: Any, steps: int) -> None:
+    result = replayed(Speculation(**{**NGRAM, "acceptance": acceptance}))
+    assert result.stats.steps == 1 + steps
+
+
+def test_drafts_of_a_model_that_take_no_time_are_warned_of() -> None:
+    with pytest.warns(PacelineWarning, match=r"drafts of method 'mtp' take no time and no memory without"):
+        Speculation(tokens=1, acceptance=AcceptanceLength(1.8), method="mtp")
 
 
 def test_tokens_of_one_step_have_no_gap() -> None:
@@ -115,7 +139,7 @@ def test_a_drafter_takes_time() -> None:
 
 def test_a_draft_is_priced_by_a_model_or_a_line() -> None:
     instance = Instance(
-        cost=Affine(step_s=0.01), num_blocks=100, speculation=Speculation(**EAGLE, draft=Draft())
+        cost=Affine(step_s=0.01), num_blocks=100, speculation=Speculation(**{**EAGLE, "draft": Draft()})
     )
     with pytest.raises(ConfigError, match="must have an Affine as its cost"):
         instance.to_wire()
