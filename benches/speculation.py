@@ -1,16 +1,31 @@
 """Speeds with drafts beside those that vLLM measured: the table of docs/guides/speculation.md.
 
-    python benches/speculation.py
+    python benches/speculation.py [--requests 1000000]
 
 vLLM pull request 16937: Llama-3.1-8B on one H100, MT-bench, one request at a time. It reports no acceptance
 lengths, so the last number is the length at which the predicted speed-up is the measured one.
+
+With --requests: how long a replay of so many takes without drafts, and with three.
 """
 
 from __future__ import annotations
 
+import argparse
+import time
+
 from scipy.optimize import brentq
 
-from paceline import AcceptanceLength, Cluster, Draft, Instance, Speculation, Trace, policies, replay
+from paceline import (
+    AcceptanceLength,
+    Cluster,
+    Draft,
+    Instance,
+    Speculation,
+    Trace,
+    policies,
+    replay,
+    synthesize,
+)
 
 PROMPT, OUTPUT = 100, 500
 """Assumed."""
@@ -29,8 +44,8 @@ def drafted(tokens: int, length: float) -> Speculation:
     return Speculation(tokens=tokens, acceptance=AcceptanceLength(length), draft=Draft())
 
 
-def main() -> None:
-    """Print the table."""
+def table() -> None:
+    """Print predicted speeds beside measured ones."""
     plain = tokens_per_s(None)
     print(f"none: {NONE} tokens/s measured, {plain:.1f} predicted")
     for method, tokens, measured in MEASURED:
@@ -47,6 +62,30 @@ def main() -> None:
         print(
             f"{method}, k = {tokens}: {measured} measured, {wanted:.2f} times; {least:.2f} at 1; {found:.2f}"
         )
+
+
+def durations(requests: int) -> None:
+    """Print how long replays take, without drafts and with three."""
+    trace = synthesize("azure-conv", requests=requests, seed=1, rate=250.0)
+    took = []
+    for name, speculation in (("none", None), ("k = 3", drafted(3, 2.5))):
+        one = Instance(model="llama-3.1-8b", gpu="h100-sxm", speculation=speculation)
+        began = time.perf_counter()
+        replay(trace, Cluster([one] * 16), policies.vllm())
+        took.append(time.perf_counter() - began)
+        print(f"{requests:,} requests, {name}: {took[-1]:.2f} s", flush=True)
+    print(f"{took[1] / took[0]:.1f} times")
+
+
+def main() -> None:
+    """Print the table, or the times of replays."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--requests", type=int)
+    given = parser.parse_args()
+    if given.requests is None:
+        table()
+    else:
+        durations(given.requests)
 
 
 if __name__ == "__main__":
