@@ -85,6 +85,22 @@ def mooncake() -> None:
     paceline.replay(trace, paceline.Cluster(4 * [instance]), policy)
 
 
+def drafts(tokens: int = 3) -> None:
+    """Replay the workload of `speculation.py` with so many drafts a step."""
+    import paceline
+    from speculation import drafted
+
+    trace = paceline.synthesize("azure-conv", requests=REQUESTS, seed=1, rate=250.0)
+    speculation = drafted(tokens, 2.5) if tokens else None
+    instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm", speculation=speculation)
+    paceline.replay(trace, paceline.Cluster(16 * [instance]))
+
+
+def no_drafts() -> None:
+    """Replay it without drafts."""
+    drafts(0)
+
+
 CASES: dict[str, tuple[Callable[[], None], int]] = {
     "plain": (plain, REQUESTS),
     "64 instances": (many, REQUESTS),
@@ -92,6 +108,8 @@ CASES: dict[str, tuple[Callable[[], None], int]] = {
     "PARS in bursts": (bursts, REQUESTS),
     "PARS near saturation": (busy, REQUESTS),
     "Mooncake, prefix caching": (mooncake, 12_031),
+    "no drafts": (no_drafts, REQUESTS),
+    "three drafts": (drafts, REQUESTS),
 }
 """Each case, and its requests."""
 
