@@ -98,10 +98,11 @@ pub enum Cost {
 }
 
 impl Cost {
-    /// Precomputes costs of steps that decode up to `most` requests.
-    pub fn prepare(&mut self, most: u64) {
+    /// Precomputes costs of steps that decode up to `most` requests alike: of each, as many drafts and sampled rows as one of
+    /// `each` says.
+    pub fn prepare(&mut self, most: u64, each: &[(u64, u64)]) {
         if let Self::Roofline(cost) = self {
-            cost.prepare(most);
+            cost.prepare(most, each);
         }
     }
 

@@ -26,7 +26,7 @@ impl Instance {
                     let computed = set.computed(state);
                     members += 1;
                     kv_tokens += u64::from(computed);
-                    held += self.settings.blocks_for(computed);
+                    held += set.held_blocks(state, 0);
                 }
                 Phase::Deferred
                 | Phase::MigratingOut

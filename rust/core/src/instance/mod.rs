@@ -32,7 +32,7 @@ pub(crate) use view::{Asking, RequestView, seconds};
 
 use std::sync::Arc;
 
-use batch::Batch;
+use batch::{Batch, Progress};
 use handover::Transfers;
 use observers::{Observers, Outbox};
 use queues::Queues;
@@ -113,11 +113,15 @@ impl Instance {
         let caches = scheduler.prefix_cache.is_some();
         let settings = Settings::new(index, config, &observed);
         let speculator = settings.speculation.clone().map(|config| Box::new(Speculator::new(config)));
+        // Ranks and readers are told of each token of a request that yields several.
+        let alike = observed.leap && rules.is_none() && observed.pace.is_none() && !scheduler.schedule_ahead;
+        let periodic = speculator.as_ref().filter(|_| alike).and_then(|speculator| speculator.periodic());
         Self {
             settings,
             requests: RequestTable::default(),
             kv: KvStore::new(config, prefixes),
             batch: Batch::new(
+                periodic.map_or(Progress::Identity, Progress::Periodic),
                 BlockSize::new(config.block_tokens, config.state_blocks),
                 matches!(config.cost, Cost::Table(_)),
             ),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::ObservedFields;
 use super::handover::Acceptance;
+use super::request::RequestState;
 use super::speculation::draft_ticks;
 use crate::config::{
     Admission, Allocation, InstanceConfig, QueueOrder, SchedulerConfig, SpeculationConfig, VaryingLimits,
@@ -117,7 +118,14 @@ impl Settings {
             && observed.records.is_none()
             && !observed.asked_again;
         let mut cost = config.cost.clone();
-        cost.prepare(scheduler.max_num_seqs.min(MOST_PREPARED));
+        let prepared = scheduler.max_num_seqs.min(MOST_PREPARED);
+        let mut speculation = config.speculation.clone();
+        let drafts = speculation.as_ref().map_or(0, |speculation| u64::from(speculation.tokens));
+        // With drafts, each is verified by a row of its own; a draft model computes them, and samples a row a request.
+        cost.prepare(prepared, &[(drafts, drafts + 1)]);
+        if let Some(draft) = speculation.as_mut().and_then(|speculation| speculation.draft.as_mut()) {
+            draft.prepare(prepared, &[(drafts, 1), (0, 1)]);
+        }
         let selects = scheduler.selects();
         Self {
             index: index as u32,
@@ -139,7 +147,7 @@ impl Settings {
             any_arrival_counts,
             selects,
             predicts: observed.prefills || ranks_read_prefill || buckets_read_prefill,
-            speculation: config.speculation.clone().map(Arc::new),
+            speculation: speculation.map(Arc::new),
             plans,
         }
     }
@@ -206,6 +214,12 @@ impl Settings {
     /// Tokens that a request may compute in a step after `computed` others: the token after them must fit.
     pub(crate) fn most_tokens(&self, computed: u32) -> u64 {
         self.lone.context.saturating_sub(u64::from(computed) + 1)
+    }
+
+    /// Whether no step of a request has fewer drafts, or fewer slots for them, as its sequence is near the longest one.
+    pub(crate) fn never_cuts(&self, state: &RequestState) -> bool {
+        let slots = 1 + self.lone.slots;
+        u64::from(state.prompt) + u64::from(state.output) + slots <= self.lone.context
     }
 
     /// Tokens of the budget that each scheduled request takes beside its own.

@@ -150,6 +150,16 @@ impl InstanceStats {
         drafts.trimmed += u64::from(accepted + 1 - yielded);
     }
 
+    /// Adds drafts of several requests.
+    pub(crate) fn add_drafts(&mut self, more: &Drafts) {
+        let drafts = self.drafts.get_or_insert_default();
+        drafts.verifications += more.verifications;
+        drafts.proposed += more.proposed;
+        drafts.computed += more.computed;
+        drafts.accepted += more.accepted;
+        drafts.trimmed += more.trimmed;
+    }
+
     /// Counts drafts that were proposed for a request.
     pub(crate) fn count_proposal(&mut self, drafts: u32) {
         self.drafts.get_or_insert_default().proposed += u64::from(drafts);

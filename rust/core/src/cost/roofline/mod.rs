@@ -100,13 +100,21 @@ pub struct Roofline {
     /// activations from a pipeline stage to the next.
     #[serde(default)]
     pub exchange: Vec<Line>,
-    /// The cost of steps that only decode, apart from context, by requests, as far as it was
-    /// [precomputed](Self::prepare).
+    /// The cost of steps that only decode, apart from context, as far as it was [precomputed](Self::prepare).
     #[serde(skip)]
-    ready: Vec<Ticks>,
+    ready: Vec<Ready>,
     /// The sum of `linears`, once it was [precomputed](Self::prepare).
     #[serde(skip)]
     lines: Lines,
+}
+
+/// The cost of steps that only decode, apart from context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Ready {
+    /// Drafts, and sampled rows, of each request.
+    each: (u64, u64),
+    /// By requests.
+    ticks: Vec<Ticks>,
 }
 
 /// A matrix multiplication: `max(weights + token_bytes * n, token_flops * n)`.
@@ -151,13 +159,21 @@ impl Linear {
 }
 
 impl Roofline {
-    /// Precomputes the part of the cost that does not depend on context, of steps that only decode up to `most`
-    /// requests.
-    pub fn prepare(&mut self, most: u64) {
-        let shape = |n| StepShape { decode_requests: n, sampled: n, ..StepShape::default() };
+    /// Precomputes the part of the cost that does not depend on context, of steps that only decode up to `most` requests,
+    /// with so many drafts and sampled rows of `each`.
+    pub fn prepare(&mut self, most: u64, each: &[(u64, u64)]) {
         self.ready.clear();
         self.lines = Lines::new(&self.linears);
-        self.ready = (0..=most).map(|n| self.rest(&shape(n))).collect();
+        let ready = each.iter().map(|&(drafts, sampled)| {
+            let shape = |n| StepShape {
+                decode_requests: n,
+                draft_tokens: n * drafts,
+                sampled: n * sampled,
+                ..StepShape::default()
+            };
+            Ready { each: (drafts, sampled), ticks: (0..=most).map(|n| self.rest(&shape(n))).collect() }
+        });
+        self.ready = ready.collect();
     }
 
     /// Ticks that a step of this shape takes.
@@ -196,10 +212,15 @@ impl Roofline {
 
     /// All but attention: what a step costs whatever its context.
     fn rest(&self, shape: &StepShape) -> Ticks {
+        let requests = shape.decode_requests;
+        let alike = |ready: &&Ready| {
+            let (drafts, sampled) = ready.each;
+            shape.draft_tokens == drafts * requests && shape.sampled == sampled * requests
+        };
         if shape.prefill_requests == 0
-            && shape.sampled == shape.decode_requests
             && shape.prefill_layers == shape.layers
-            && let Some(&ticks) = self.ready.get(shape.decode_requests as usize)
+            && let Some(ready) = self.ready.iter().find(alike)
+            && let Some(&ticks) = ready.ticks.get(requests as usize)
         {
             return ticks;
         }

@@ -120,7 +120,7 @@ proptest! {
         layers in 0_u32..3,
     ) {
         let mut prepared = cost.clone();
-        prepared.prepare(40);
+        prepared.prepare(40, &[(0, 1), (3, 1), (3, 4)]);
         let prefills = u64::from(tokens > 0);
         let shape = StepShape {
             prefill_requests: prefills,

@@ -13,13 +13,14 @@ use super::super::Part;
 use super::super::request::{Member, Phase, RequestState, RequestTable, Slot};
 use super::block_needs::BlockNeeds;
 use super::cyclic_needs::CyclicNeeds;
+use super::endings::Endings;
 use super::gaps::Gaps;
 use super::milestones::Milestones;
 use super::progress::{Cycle, Progress};
 use crate::collections::StepWheel;
 use crate::hint::rare;
 use crate::kv::BlockSize;
-use crate::metrics::Sketch;
+use crate::metrics::{Drafts, Sketch};
 use crate::series::Series;
 use crate::time::Ticks;
 
@@ -33,8 +34,10 @@ pub(crate) struct DecodeSet {
     kv_tokens: u64,
     progress: Progress,
     needs: Needs,
-    /// Members by the step of the set that yields their last token.
-    completions: StepWheel,
+    /// Members by the step of the set with which they leave it.
+    departures: StepWheel,
+    /// Where steps yield several tokens: the members that end, by that step.
+    endings: Endings,
     milestones: Milestones,
     gaps: Gaps,
     /// Members by place in the period and offset, where the cost model reads the longest context.
@@ -51,16 +54,12 @@ enum Needs {
 }
 
 impl DecodeSet {
-    /// An empty set. `keeps_longest`: the cost model reads the longest context.
-    pub(crate) fn new(block: BlockSize, keeps_longest: bool) -> Self {
-        Self::with_progress(Progress::Identity, block, keeps_longest)
-    }
-
-    /// An empty set of members that yield as many tokens a step as `progress` says.
-    pub(super) fn with_progress(progress: Progress, block: BlockSize, keeps_longest: bool) -> Self {
+    /// An empty set of members that yield as many tokens a step as `progress` says. `keeps_longest`: the cost model reads
+    /// the longest context.
+    pub(crate) fn new(progress: Progress, block: BlockSize, keeps_longest: bool) -> Self {
         let needs = match &progress {
             Progress::Identity => Needs::Each(BlockNeeds::new(block)),
-            Progress::Periodic(_) => Needs::Cyclic(CyclicNeeds::new(block, &progress)),
+            Progress::Periodic(numbers) => Needs::Cyclic(CyclicNeeds::new(block, numbers.clone())),
         };
         Self {
             progress,
@@ -69,7 +68,8 @@ impl DecodeSet {
             members: 0,
             kv_tokens: 0,
             needs,
-            completions: StepWheel::default(),
+            departures: StepWheel::default(),
+            endings: Endings::default(),
             milestones: Milestones::default(),
             gaps: Gaps::default(),
             offsets: keeps_longest.then(BTreeMap::new),
@@ -106,23 +106,78 @@ impl DecodeSet {
         self.progress.tokens_after(self.steps + u64::from(cycle))
     }
 
-    /// Output tokens of a member. Its last step may yield fewer tokens than its progress says.
+    /// Output tokens of a member.
     #[inline]
     pub(crate) fn generated(&self, member: &RequestState) -> u32 {
-        (self.computed(member) + 1 - member.prompt).min(member.output)
+        self.computed(member) + 1 - member.prompt
+    }
+
+    /// Tokens past its last one that the latest step has accepted of a member.
+    pub(crate) fn surplus(&self, member: &RequestState) -> u32 {
+        self.generated(member).saturating_sub(member.output)
+    }
+
+    /// Tokens that a step computes of a member.
+    #[inline]
+    pub(crate) fn width(&self) -> u64 {
+        self.progress.width()
+    }
+
+    /// Tokens that a member yields in the next step.
+    pub(crate) fn next_yield(&self, member: &RequestState) -> u32 {
+        let step = self.steps + u64::from(member.cycle);
+        (self.progress.tokens_after(step + 1) - self.progress.tokens_after(step)) as u32
+    }
+
+    /// Tokens that the next `k` steps compute and keep of the members.
+    pub(crate) fn gained(&self, k: u64) -> u64 {
+        match &self.needs {
+            Needs::Each(_) => self.members * k,
+            Needs::Cyclic(needs) => needs.gained(self.steps, k),
+        }
+    }
+
+    /// The drafts of the members that the next `k` steps verify, where they yield several tokens. No member ends before the
+    /// last of them.
+    pub(crate) fn drafts(&self, k: u64) -> Option<Drafts> {
+        let Needs::Cyclic(needs) = &self.needs else { return None };
+        let verifications = self.members * k;
+        let width = self.width() - 1;
+        let ending = self.endings.at(self.steps + k);
+        Some(Drafts {
+            verifications,
+            proposed: (verifications - ending.members) * width,
+            computed: verifications * width,
+            accepted: needs.gained(self.steps, k) - verifications,
+            trimmed: ending.surplus,
+        })
+    }
+
+    /// Blocks of a member once it has taken `more` steps.
+    pub(crate) fn held_blocks(&self, member: &RequestState, more: u64) -> u64 {
+        let owed = match &self.needs {
+            Needs::Cyclic(needs) if more == 0 => needs.owed(member.request),
+            _ => 0,
+        };
+        let held = self.progress.held_after(self.steps + u64::from(member.cycle) + more);
+        self.block.held_with((member.member.offset + held) as u64) - owed
+    }
+
+    /// Blocks that a member holds that has `computed` tokens, by finished steps. `in_step`: whether its next step runs.
+    pub(crate) fn seen_blocks(&self, member: &RequestState, computed: u32, in_step: bool) -> u64 {
+        match self.progress {
+            Progress::Identity => self.block.held_with(u64::from(computed + u32::from(in_step))),
+            Progress::Periodic(_) => self.held_blocks(member, u64::from(in_step)),
+        }
     }
 
     /// New blocks that a member needs at the next step.
     #[inline]
     pub(crate) fn needed_blocks(&self, member: &RequestState) -> u64 {
-        let computed = u64::from(self.computed(member));
-        if matches!(self.progress, Progress::Identity) {
-            return u64::from(self.block.rest_of(computed) == 0);
+        match self.progress {
+            Progress::Identity => u64::from(self.block.rest_of(u64::from(self.computed(member))) == 0),
+            Progress::Periodic(_) => self.held_blocks(member, 1) - self.held_blocks(member, 0),
         }
-        let cycle = u64::from(member.cycle);
-        let gained = self.progress.tokens_after(self.steps + cycle + 1) - self.tokens(member.cycle);
-        let size = u64::from(self.block.tokens());
-        (computed + gained).div_ceil(size) - computed.div_ceil(size)
     }
 
     /// Whether the longest context is kept.
@@ -133,15 +188,20 @@ impl DecodeSet {
 
     /// Computed tokens of the longest member, where that is kept; else 0.
     pub(crate) fn longest(&self) -> u64 {
-        self.offsets.as_ref().map_or(0, |offsets| self.longest_of(offsets))
+        self.longest_after(0)
     }
 
-    #[cold]
+    /// As [`Self::longest`], once the set has taken `more` steps.
+    pub(crate) fn longest_after(&self, more: u64) -> u64 {
+        self.offsets.as_ref().map_or(0, |offsets| self.longest_of(offsets, more))
+    }
+
     #[inline(never)]
-    fn longest_of(&self, offsets: &BTreeMap<(Cycle, i64), u32>) -> u64 {
+    fn longest_of(&self, offsets: &BTreeMap<(Cycle, i64), u32>, more: u64) -> u64 {
         let of = |cycle: Cycle| {
             let members = offsets.range((cycle, i64::MIN)..=(cycle, i64::MAX));
-            members.last().map_or(0, |(&(_, offset), _)| (offset + self.tokens(cycle) as i64) as u64)
+            let tokens = self.progress.tokens_after(self.steps + u64::from(cycle) + more) as i64;
+            members.last().map_or(0, |(&(_, offset), _)| (offset + tokens) as u64)
         };
         (0..self.progress.period() as Cycle).map(of).max().unwrap_or(0)
     }
@@ -151,7 +211,7 @@ impl DecodeSet {
     pub(crate) fn blocks_for_next(&self) -> u64 {
         match &self.needs {
             Needs::Each(needs) => needs.next(),
-            Needs::Cyclic(needs) => needs.over(&self.progress, self.steps, 1),
+            Needs::Cyclic(needs) => needs.next(),
         }
     }
 
@@ -160,7 +220,7 @@ impl DecodeSet {
     pub(crate) fn blocks_for(&self, k: u64) -> u64 {
         match &self.needs {
             Needs::Each(needs) => needs.over(k, self.members),
-            Needs::Cyclic(needs) => needs.over(&self.progress, self.steps, k),
+            Needs::Cyclic(needs) => needs.over(self.steps, k),
         }
     }
 
@@ -169,14 +229,14 @@ impl DecodeSet {
     pub(crate) fn steps_covered(&self, free: u64, k: u64) -> u64 {
         match &self.needs {
             Needs::Each(needs) => needs.steps_covered(free, k, self.members),
-            Needs::Cyclic(needs) => needs.steps_covered(&self.progress, self.steps, free, k),
+            Needs::Cyclic(needs) => needs.steps_covered(self.steps, free, k),
         }
     }
 
-    /// Steps until the first member yields its last token.
+    /// Steps until the first member leaves the set: one that yields one token a step, when it has yielded its last.
     #[inline]
-    pub(crate) fn steps_to_completion(&self) -> u64 {
-        self.completions.next().saturating_sub(self.steps)
+    pub(crate) fn steps_to_departure(&self) -> u64 {
+        self.departures.next().saturating_sub(self.steps)
     }
 
     /// Steps until the first member ends its reasoning.
@@ -200,49 +260,115 @@ impl DecodeSet {
         let state = &requests[slot];
         let then = self.progress.tokens_after(step + u64::from(state.cycle));
         let generated = (state.member.offset + then as i64) as u32 + 1 - state.prompt;
-        Some((slot, k - after, generated.min(state.output)))
+        Some((slot, k - after, generated))
     }
 
-    /// A member that has yielded its last token, if there is one.
+    /// A member that is to leave the set now, if there is one.
     #[inline]
-    pub(crate) fn completed(&self) -> Option<Slot> {
-        self.completions.due(self.steps).map(|(_, slot)| slot)
+    pub(crate) fn departing(&self) -> Option<Slot> {
+        self.departures.due(self.steps).map(|(_, slot)| slot)
+    }
+
+    /// Blocks that a request would hold as a member whose steps yield several tokens, after one of them; `None` if it would
+    /// not yield these in turn, as a step has yielded fewer.
+    pub(crate) fn blocks_ahead(&self, state: &RequestState) -> Option<u64> {
+        let Progress::Periodic(numbers) = &self.progress else { return None };
+        let place = numbers.place(u64::from(state.generated - 1))?;
+        let held = i64::from(state.computed) + numbers.ahead(place);
+        Some(self.block.held_with(held as u64))
+    }
+
+    /// Steps that a request may take as a member whose steps yield several tokens: not the one that yields the last token of
+    /// its reasoning or the first one of its answer, as there may be others after these.
+    pub(crate) fn plain_steps(&self, state: &RequestState, reasoning: Option<u32>) -> u64 {
+        let yielded = u64::from(state.generated - 1);
+        let steps_to = |token: u32| {
+            let tokens = token.checked_sub(state.generated).filter(|&tokens| tokens > 0)?;
+            Some(self.progress.steps_for(yielded, u64::from(tokens)))
+        };
+        let phases = [reasoning, reasoning.map(|reasoning| reasoning + 1)];
+        let before = phases.into_iter().flatten().filter(|&token| token <= state.output).filter_map(steps_to);
+        let ends = steps_to(state.output).unwrap_or(0);
+        before.map(|steps| steps - 1).fold(ends, u64::min)
     }
 
     /// Adds a request that lacks the KV of one token. `reasoning`: its reasoning
     /// tokens, if the trace has them.
     pub(crate) fn join(&mut self, slot: Slot, state: &mut RequestState, reasoning: Option<u32>) {
         debug_assert_eq!(state.lacking(), 1, "Invariant: a member lacks one token");
-        // The first token is the prefill's. The others are those of the steps that the request has taken.
-        let yielded = u64::from(state.generated - 1);
-        if let Some(reasoning) = reasoning {
-            rare();
-            let step_of = |token: u32| {
-                let tokens = token.checked_sub(state.generated)?;
-                Some(self.steps + self.progress.steps_for(yielded, u64::from(tokens)))
-            };
-            let ends = step_of(reasoning);
-            // A request that only reasons finishes in the step in which its reasoning ends, whatever that step yields.
-            let starts =
-                if reasoning < state.output { step_of(reasoning + 1) } else { ends.map(|_| u64::MAX) };
-            self.milestones.add(slot, ends, starts, self.steps);
-        }
+        let steps = match self.progress {
+            Progress::Identity => {
+                if let Some(reasoning) = reasoning {
+                    rare();
+                    self.add_milestones(slot, state, reasoning);
+                }
+                u64::from(state.output - state.generated)
+            }
+            Progress::Periodic(_) => self.plain_steps(state, reasoning),
+        };
         state.phase = Phase::Decoding;
-        state.cycle = self.progress.cycle(yielded, self.steps);
+        // The first token is the prefill's. The others are those of the steps that the request has taken.
+        state.cycle = self.progress.cycle(u64::from(state.generated - 1), self.steps);
         let offset = i64::from(state.computed) - self.tokens(state.cycle) as i64;
         state.member = Member { offset, joined: self.gaps.mark() };
         self.members += 1;
         self.kv_tokens += u64::from(state.computed);
-        match &mut self.needs {
-            Needs::Each(needs) => needs.add(state.computed),
-            Needs::Cyclic(needs) => *needs.count_mut(state.cycle, offset) += 1,
+        if let Needs::Each(needs) = &mut self.needs {
+            needs.add(state.computed);
+        } else {
+            self.join_cyclic(state, steps);
         }
-        let left = self.progress.steps_for(yielded, u64::from(state.output - state.generated));
-        self.completions.set(slot, self.steps + left, self.steps);
+        self.departures.set(slot, self.steps + steps, self.steps);
         if let Some(offsets) = &mut self.offsets {
             rare();
             *offsets.entry((state.cycle, offset)).or_insert(0) += 1;
         }
+    }
+
+    /// Counts the blocks of a member whose steps yield several tokens, and when it ends if it leaves after `steps` steps.
+    #[inline(never)]
+    fn join_cyclic(&mut self, state: &RequestState, steps: u64) {
+        if let Some(surplus) = self.surplus_after(state, steps) {
+            self.endings.add(self.steps + steps, surplus);
+        }
+        let (held, needed) = (self.held_blocks(state, 0), self.held_blocks(state, 1));
+        let Needs::Cyclic(needs) = &mut self.needs else { return };
+        needs.join(state.request, held - state.blocks.count());
+        needs.add(state.cycle, state.member.offset, needed - state.blocks.count());
+    }
+
+    /// Forgets what [`Self::join_cyclic`] has counted.
+    #[inline(never)]
+    fn leave_cyclic(&mut self, slot: Slot, state: &RequestState) {
+        if let Some(step) = self.departures.step(slot)
+            && let Some(surplus) = self.surplus_after(state, step - self.steps)
+        {
+            self.endings.remove(step, surplus);
+        }
+        let needed = self.needed_blocks(state);
+        if let Needs::Cyclic(needs) = &mut self.needs {
+            needs.remove(state.request, (state.cycle, state.member.offset), needed);
+        }
+    }
+
+    /// Tokens past its last one that a member's `steps`th step from now accepts; `None` if it is not the one that yields that.
+    fn surplus_after(&self, member: &RequestState, steps: u64) -> Option<u64> {
+        let computed = self.progress.tokens_after(self.steps + u64::from(member.cycle) + steps) as i64;
+        let generated = member.member.offset + computed + 1 - i64::from(member.prompt);
+        u64::try_from(generated - i64::from(member.output)).ok()
+    }
+
+    /// Notes when a member that yields one token a step ends its reasoning and starts its answer.
+    #[inline(never)]
+    fn add_milestones(&mut self, slot: Slot, state: &RequestState, reasoning: u32) {
+        let ends = reasoning.checked_sub(state.generated).map(|tokens| self.steps + u64::from(tokens));
+        // A request that only reasons finishes in the step in which its reasoning ends.
+        let starts = if reasoning < state.output {
+            (reasoning + 1).checked_sub(state.generated).map(|tokens| self.steps + u64::from(tokens))
+        } else {
+            ends.map(|_| u64::MAX)
+        };
+        self.milestones.add(slot, ends, starts, self.steps);
     }
 
     /// Notes that a member that has just joined got its latest token before the
@@ -267,13 +393,16 @@ impl DecodeSet {
     /// Removes a member and writes its tokens, blocks and gaps back to its state.
     /// `now`: when the set's latest step ended, if it ran in the last step.
     pub(crate) fn leave(&mut self, slot: Slot, state: &mut RequestState, phase: Phase, now: Ticks) {
-        self.completions.remove(slot);
+        let held = self.held_blocks(state, 0);
+        if let Needs::Cyclic(_) = self.needs {
+            self.leave_cyclic(slot, state);
+        }
+        self.departures.remove(slot);
         self.milestones.remove(slot);
         let computed = self.computed(state);
         let (cycle, offset) = (state.cycle, state.member.offset);
-        match &mut self.needs {
-            Needs::Each(needs) => needs.remove(computed),
-            Needs::Cyclic(needs) => *needs.count_mut(cycle, offset) -= 1,
+        if let Needs::Each(needs) = &mut self.needs {
+            needs.remove(computed);
         }
         self.members -= 1;
         self.kv_tokens -= u64::from(computed);
@@ -287,9 +416,9 @@ impl DecodeSet {
             }
         }
         state.phase = phase;
-        state.blocks.set_count(self.block.held_with(u64::from(computed)));
+        state.blocks.set_count(held);
+        // KV of drafts past the last token is in blocks of the request, and is not its KV.
         state.generated = (computed + 1 - state.prompt).min(state.output);
-        // KV of drafts beyond the last token is in blocks of the request, and is not its KV.
         state.computed = state.prompt + state.generated - 1;
         let (longest, last_token) = self.gaps.leave(state.member.joined);
         state.times.last_token = last_token.unwrap_or(now);
@@ -305,14 +434,14 @@ impl DecodeSet {
     }
 
     /// Takes `k` steps, the first of which starts at `start` and whose lengths are
-    /// `series`.
+    /// `series`, with their [drafts](Self::drafts).
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "part of applying a run, the engine's innermost work")]
     pub(crate) fn advance(
         &mut self,
         start: Ticks,
         series: &Series,
-        k: u64,
+        (k, drafts): (u64, Option<Drafts>),
         requests: &mut RequestTable,
         sketch: &mut Sketch,
     ) {
@@ -322,7 +451,13 @@ impl DecodeSet {
                 needs.advance(k);
                 self.kv_tokens += self.members * k;
             }
-            Needs::Cyclic(needs) => self.kv_tokens += needs.gained(&self.progress, self.steps, k),
+            Needs::Cyclic(needs) => {
+                let accepted = drafts.map_or(0, |drafts| drafts.accepted);
+                // The tokens of a member after the first of a step come at the same moment.
+                sketch.add(0, drafts.map_or(0, |drafts| drafts.accepted - drafts.trimmed));
+                self.kv_tokens += self.members * k + accepted;
+                needs.advance_to(self.steps + k);
+            }
         }
         self.steps += k;
     }
@@ -335,7 +470,8 @@ mod tests {
 
     /// A set with one request a pair of (prompt, output) tokens, after its prefill.
     fn set(pairs: &[(u32, u32)]) -> (DecodeSet, RequestTable) {
-        let (mut set, mut requests) = (DecodeSet::new(BlockSize::new(4, 0), true), RequestTable::default());
+        let (mut set, mut requests) =
+            (DecodeSet::new(Progress::Identity, BlockSize::new(4, 0), true), RequestTable::default());
         for (row, &(prompt, output)) in (0..).zip(pairs) {
             let slot = requests.insert(row, prompt, output);
             let state = &mut requests[slot];
@@ -355,7 +491,7 @@ mod tests {
             let ran = |leaps: bool| {
                 let (mut set, mut requests) = set(&pairs);
                 let mut sketch = Sketch::default();
-                set.advance(0, &Series { first: 7, slope: 0 }, 1, &mut requests, &mut sketch);
+                set.advance(0, &Series { first: 7, slope: 0 }, (1, None), &mut requests, &mut sketch);
                 if pause > 0 {
                     set.pause(7);
                 }
@@ -368,12 +504,12 @@ mod tests {
                 }
                 let start = 7 + pause;
                 if leaps {
-                    set.advance(start, &series, k, &mut requests, &mut sketch);
+                    set.advance(start, &series, (k, None), &mut requests, &mut sketch);
                 } else {
                     let mut now = start;
                     for step in 0..k {
                         let one = Series { first: series.at(step), slope: 0 };
-                        set.advance(now, &one, 1, &mut requests, &mut sketch);
+                        set.advance(now, &one, (1, None), &mut requests, &mut sketch);
                         set.forget_late_joiners();
                         now += one.first;
                     }
@@ -396,10 +532,10 @@ mod tests {
     #[test]
     fn the_member_with_the_fewest_tokens_left_completes_first() {
         let (mut set, mut requests) = set(&[(3, 5), (9, 4)]);
-        assert_eq!(set.steps_to_completion(), 3);
-        set.advance(0, &Series { first: 1, slope: 0 }, 3, &mut requests, &mut Sketch::default());
-        assert_eq!(set.completed(), Some(1));
+        assert_eq!(set.steps_to_departure(), 3);
+        set.advance(0, &Series { first: 1, slope: 0 }, (3, None), &mut requests, &mut Sketch::default());
+        assert_eq!(set.departing(), Some(1));
         set.leave(1, &mut requests[1], Phase::Stalled, 3);
-        assert_eq!((requests[1].generated, set.completed(), set.steps_to_completion()), (4, None, 1));
+        assert_eq!((requests[1].generated, set.departing(), set.steps_to_departure()), (4, None, 1));
     }
 }

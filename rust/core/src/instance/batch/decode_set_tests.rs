@@ -1,206 +1,222 @@
 //! The decode set of members that yield several tokens a step, against a model that takes each step of each member.
 
 use super::decode_set::DecodeSet;
-use super::progress::Progress;
+use super::progress::{Periodic, Progress};
 use crate::instance::request::{Phase, RequestTable, Slot};
 use crate::kv::BlockSize;
-use crate::metrics::Sketch;
+use crate::metrics::{Drafts, Sketch};
 use crate::series::Series;
 use proptest::prelude::*;
 
 const BLOCK: u32 = 4;
+/// Tokens that a step computes of a member, and slots that it has for them and the next drafts.
+const WIDTHS: (u32, u32) = (5, 7);
+const ONES: Series = Series { first: 1, slope: 0 };
 
 /// A member, step by step.
 #[derive(Debug, Clone)]
 struct Naive {
     prompt: u32,
     output: u32,
-    reasoning: u32,
     /// Its decode steps so far.
     taken: usize,
-    generated: u32,
-    /// Tokens in blocks: with the drafts of its last step.
     computed: u32,
+    /// Tokens for which it has blocks.
+    held: u32,
 }
 
 impl Naive {
-    fn step(&mut self, numbers: &[u32]) {
-        self.computed += numbers[self.taken % numbers.len()];
+    /// Takes a step. Returns its accepted drafts, and how many of them are past the last token.
+    fn step(&mut self, numbers: &[u32]) -> (u32, u32) {
+        let yielded = numbers[self.taken % numbers.len()];
+        self.held = self.computed + WIDTHS.1;
+        self.computed += yielded;
         self.taken += 1;
-        self.generated = (self.computed + 1 - self.prompt).min(self.output);
+        (yielded - 1, self.generated().saturating_sub(self.output))
+    }
+
+    fn generated(&self) -> u32 {
+        self.computed + 1 - self.prompt
     }
 
     fn is_done(&self) -> bool {
-        self.generated == self.output
+        self.generated() >= self.output
     }
-}
 
-/// Takes `steps` steps of each member.
-fn take(members: &mut [Naive], steps: u64, numbers: &[u32]) {
-    for member in members {
-        for _ in 0..steps {
-            member.step(numbers);
-        }
+    fn blocks(&self) -> u64 {
+        u64::from(self.held.div_ceil(BLOCK))
     }
 }
 
 fn blocks(members: &[Naive]) -> u64 {
-    members.iter().map(|member| u64::from(member.computed.div_ceil(BLOCK))).sum()
+    members.iter().map(Naive::blocks).sum()
 }
 
-/// Members after `ahead` steps each: a request may join in the middle of its period.
-fn members(drawn: &[(u32, u32, u32, usize)], numbers: &[u32]) -> Vec<Naive> {
-    let after_prefill = |&(prompt, output, reasoning, ahead): &(u32, u32, u32, usize)| {
-        let reasoning = reasoning.min(output);
-        let mut member = [Naive { prompt, output, reasoning, taken: 0, generated: 1, computed: prompt }];
-        take(&mut member, ahead as u64, numbers);
-        let [member] = member;
+/// Takes a step of each member. Returns their drafts.
+fn step(members: &mut [Naive], numbers: &[u32]) -> Drafts {
+    let mut drafts = Drafts::default();
+    for member in members {
+        let (accepted, past) = member.step(numbers);
+        drafts.verifications += 1;
+        drafts.computed += u64::from(WIDTHS.0) - 1;
+        drafts.proposed += if member.is_done() { 0 } else { u64::from(WIDTHS.0) - 1 };
+        drafts.accepted += u64::from(accepted);
+        drafts.trimmed += u64::from(past);
+    }
+    drafts
+}
+
+/// Members after their prompt, or after `ahead` steps: a request may join in the middle of its period.
+fn members(drawn: &[(u32, u32, usize)], numbers: &[u32]) -> Vec<Naive> {
+    let of = |&(prompt, output, ahead): &(u32, u32, usize)| {
+        let mut member = Naive { prompt, output, taken: 0, computed: prompt, held: prompt + 1 };
+        for _ in 0..ahead {
+            member.step(numbers);
+        }
         member
     };
-    drawn.iter().map(after_prefill).collect()
+    drawn.iter().map(of).collect()
 }
 
-fn join(set: &mut DecodeSet, requests: &mut RequestTable, row: u32, member: &Naive) {
+fn join(set: &mut DecodeSet, requests: &mut RequestTable, row: u32, member: &Naive, reasoning: Option<u32>) {
     let slot = requests.insert(row, member.prompt, member.output);
     let state = &mut requests[slot];
-    (state.computed, state.generated) = (member.computed, member.generated);
-    set.join(slot, state, Some(member.reasoning));
+    (state.computed, state.generated) = (member.computed, member.generated());
+    state.blocks.set_count(member.blocks());
+    set.join(slot, state, reasoning);
 }
 
-/// The steps, of `k`, after which each milestone is passed: the end of the reasoning, and the first answer token.
-fn milestones(member: &Naive, numbers: &[u32], k: u64) -> Vec<u64> {
-    let (mut member, mut passed) = (member.clone(), Vec::new());
-    let start = member.generated;
-    for step in 1..=k {
-        let before = member.generated;
-        // The output does not end it here: the set is asked no further than the first completion.
-        member.step(numbers);
-        for token in [member.reasoning, member.reasoning + 1] {
-            let comes = token > before && token <= member.generated;
-            // A request whose reasoning ended before it joined has only the start of its answer ahead.
-            if comes && (token > member.reasoning || member.reasoning > start) {
-                passed.push(step);
-            }
-        }
-    }
-    passed
+fn empty(numbers: &[u32]) -> DecodeSet {
+    DecodeSet::new(Progress::Periodic(Periodic::new(numbers, WIDTHS)), BlockSize::new(BLOCK, 0), true)
+}
+
+fn advance(set: &mut DecodeSet, k: u64, requests: &mut RequestTable, sketch: &mut Sketch) {
+    let drafts = set.drafts(k);
+    set.advance(0, &ONES, (k, drafts), requests, sketch);
+}
+
+/// Drawn members: prompt, output, and decode steps that they have taken.
+fn drawn(most: usize) -> impl Strategy<Value = Vec<(u32, u32, usize)>> {
+    prop::collection::vec((1u32..20, 60u32..90, 0usize..6), 0..most)
 }
 
 proptest! {
     #[test]
     fn a_leap_equals_its_steps_and_the_model(
-        numbers in prop::collection::vec(1u32..5, 1..5),
-        first in prop::collection::vec((1u32..20, 60u32..90, 1u32..70, 0usize..6), 1..6),
-        later in prop::collection::vec((1u32..20, 60u32..90, 1u32..70, 0usize..6), 0..3),
-        before in 0u64..5, most in 1u64..12, free in 0u64..60,
+        numbers in prop::collection::vec(1u32..=5, 1..5), first in drawn(6), later in drawn(3),
+        before in 0u64..5, most in 1u64..40, free in 0u64..60,
     ) {
-        let progress = Progress::periodic(&numbers);
-        let mut set = DecodeSet::with_progress(progress, BlockSize::new(BLOCK, 0), true);
-        let mut requests = RequestTable::default();
+        prop_assume!(!first.is_empty());
+        let (mut set, mut requests) = (empty(&numbers), RequestTable::default());
         let mut sketch = Sketch::default();
         let (mut model, later) = (members(&first, &numbers), members(&later, &numbers));
         for (row, member) in (0..).zip(&model) {
-            join(&mut set, &mut requests, row, member);
+            join(&mut set, &mut requests, row, member, None);
         }
-        let ones = Series { first: 1, slope: 0 };
-        if before > 0 {
-            set.advance(0, &ones, before, &mut requests, &mut sketch);
-            take(&mut model, before, &numbers);
-            while set.pop_milestone(&requests, before).is_some() {}
+        for _ in 0..before {
+            advance(&mut set, 1, &mut requests, &mut sketch);
+            step(&mut model, &numbers);
         }
         // Some join when the others are in the middle of their period.
         for (row, member) in (first.len() as u32..).zip(&later) {
-            join(&mut set, &mut requests, row, member);
+            join(&mut set, &mut requests, row, member, None);
         }
         model.extend(later);
 
-        let k = most.min(set.steps_to_completion());
-        let held = blocks(&model);
-        let mut by_step = Vec::new();
-        let mut stepped = model.clone();
-        for _ in 0..set.steps_to_completion() {
+        let (departure, held) = (set.steps_to_departure(), blocks(&model));
+        let (mut stepped, mut by_step, mut drafts) = (model.clone(), vec![0], vec![Drafts::default()]);
+        for _ in 0..departure {
             prop_assert!(stepped.iter().all(|member| !member.is_done()), "no member is done before");
-            take(&mut stepped, 1, &numbers);
+            let taken = step(&mut stepped, &numbers);
             by_step.push(blocks(&stepped) - held);
+            let so_far = drafts[drafts.len() - 1];
+            drafts.push(Drafts {
+                verifications: so_far.verifications + taken.verifications,
+                proposed: so_far.proposed + taken.proposed,
+                computed: so_far.computed + taken.computed,
+                accepted: so_far.accepted + taken.accepted,
+                trimmed: so_far.trimmed + taken.trimmed,
+            });
         }
         prop_assert!(stepped.iter().any(Naive::is_done), "a member is done then");
-        let needed = |steps: u64| if steps == 0 { 0 } else { by_step[steps as usize - 1] };
-        prop_assert_eq!(set.blocks_for_next(), needed(1));
-        prop_assert_eq!(set.blocks_for(k), needed(k));
-        let alone: u64 = (0..model.len() as Slot).map(|slot| set.needed_blocks(&requests[slot])).sum();
-        prop_assert_eq!(alone, needed(1));
-        let covered = (0..=k).take_while(|&steps| needed(steps) <= free).last().unwrap_or(0);
+
+        let k = most.min(departure);
+        prop_assert_eq!(set.blocks_for_next(), by_step[1]);
+        prop_assert_eq!(set.blocks_for(k), by_step[k as usize]);
+        prop_assert_eq!(set.drafts(k), Some(drafts[k as usize]));
+        let each: u64 = (0..model.len() as Slot).map(|slot| set.needed_blocks(&requests[slot])).sum();
+        prop_assert_eq!(each, by_step[1]);
+        let covered = (0..=k).take_while(|&steps| by_step[steps as usize] <= free).last().unwrap_or(0);
         prop_assert_eq!(set.steps_covered(free, k), covered);
 
-        let mut due: Vec<(u64, Slot)> = Vec::new();
-        for (slot, member) in (0..).zip(&model) {
-            due.extend(milestones(member, &numbers, k).into_iter().map(|step| (step, slot)));
+        for _ in 0..k {
+            step(&mut model, &numbers);
         }
-        due.sort_unstable();
-        let (mut leapt, mut one_by_one) = (set.clone(), set);
-        leapt.advance(before, &ones, k, &mut requests.clone(), &mut sketch.clone());
-        let mut popped = Vec::new();
-        while let Some((slot, step, generated)) = leapt.pop_milestone(&requests, k) {
-            popped.push((step, slot));
-            let mut member = [model[slot as usize].clone()];
-            take(&mut member, step, &numbers);
-            prop_assert_eq!(generated, member[0].generated);
+        let longest = model.iter().map(|member| u64::from(member.computed)).max().unwrap_or(0);
+        prop_assert_eq!(set.longest_after(k), longest);
+        let (mut leapt, mut gaps) = (set.clone(), sketch.clone());
+        advance(&mut leapt, k, &mut requests, &mut gaps);
+        for _ in 0..k {
+            advance(&mut set, 1, &mut requests, &mut sketch);
         }
-        prop_assert_eq!(popped, due);
-        for step in 0..k {
-            one_by_one.advance(before + step, &ones, 1, &mut requests, &mut sketch);
-            while one_by_one.pop_milestone(&requests, 1).is_some() {}
-        }
-        take(&mut model, k, &numbers);
-        for mut set in [leapt, one_by_one] {
+        prop_assert_eq!(format!("{gaps:?}"), format!("{sketch:?}"));
+        let kv: u64 = model.iter().map(|member| u64::from(member.computed)).sum();
+        let done = model.iter().position(Naive::is_done).map(|slot| slot as Slot);
+        for mut set in [leapt, set] {
             let mut requests = requests.clone();
-            prop_assert_eq!(set.kv_tokens(), model.iter().map(|member| u64::from(member.computed)).sum::<u64>());
-            prop_assert_eq!(set.longest(), u64::from(model.iter().map(|member| member.computed).max().unwrap_or(0)));
-            let done: Vec<Slot> = (0..).zip(&model).filter(|(_, one)| one.is_done()).map(|(slot, _)| slot).collect();
-            prop_assert_eq!(set.completed(), done.first().copied());
+            prop_assert_eq!((set.kv_tokens(), set.longest(), set.departing()), (kv, longest, done));
             for (slot, member) in (0..).zip(&model) {
+                prop_assert_eq!(set.surplus(&requests[slot]), member.generated().saturating_sub(member.output));
                 set.leave(slot, &mut requests[slot], Phase::Stalled, before + k);
                 let state = &requests[slot];
-                prop_assert_eq!(state.generated, member.generated);
-                prop_assert_eq!(state.computed, member.prompt + member.generated - 1);
-                prop_assert_eq!(state.blocks.count(), u64::from(member.computed.div_ceil(BLOCK)));
+                prop_assert_eq!(state.generated, member.generated().min(member.output));
+                prop_assert_eq!(state.computed, member.prompt + state.generated - 1);
+                prop_assert_eq!(state.blocks.count(), member.blocks());
             }
             prop_assert_eq!((set.len(), set.kv_tokens(), set.blocks_for(9)), (0, 0, 0));
         }
     }
 
     #[test]
-    fn a_request_that_only_reasons_has_no_answer(output in 10u32..40, number in 1u32..5) {
-        let progress = Progress::periodic(&[number]);
-        let mut set = DecodeSet::with_progress(progress, BlockSize::new(BLOCK, 0), true);
-        let mut requests = RequestTable::default();
-        let member = Naive { prompt: 3, output, reasoning: output, taken: 0, generated: 1, computed: 3 };
-        join(&mut set, &mut requests, 0, &member);
-        let steps = u64::from((output - 1).div_ceil(number));
-        prop_assert_eq!(set.steps_to_completion(), steps);
-        set.advance(0, &Series { first: 1, slope: 0 }, steps, &mut requests, &mut Sketch::default());
-        prop_assert_eq!(set.pop_milestone(&requests, steps).map(|(_, step, _)| step), Some(steps));
-        prop_assert_eq!(set.pop_milestone(&requests, steps), None);
+    fn a_member_leaves_before_the_step_in_which_its_phase_changes(
+        numbers in prop::collection::vec(1u32..=5, 1..5), ahead in 0usize..6, output in 60u32..90, reasoning in 0u32..95,
+    ) {
+        let [mut member] = members(&[(3, output, ahead)], &numbers).try_into().unwrap();
+        let (mut set, mut requests) = (empty(&numbers), RequestTable::default());
+        join(&mut set, &mut requests, 0, &member, Some(reasoning));
+        let changes = [reasoning, reasoning + 1];
+        let (mut plain, start) = (0, member.generated());
+        while !member.is_done() {
+            let before = member.generated();
+            member.step(&numbers);
+            let yielded = before + 1..=member.generated();
+            if changes.iter().any(|token| yielded.contains(token) && *token <= output && *token > start) {
+                break;
+            }
+            plain += 1;
+        }
+        prop_assert_eq!(set.plain_steps(&requests[0], Some(reasoning)), plain);
     }
 
     #[test]
     fn one_token_in_turn_is_one_token_a_step(
         period in 1usize..4, pairs in prop::collection::vec((1u32..30, 40u32..60), 1..8), k in 1u64..30, free in 0u64..40,
     ) {
-        let sets = [Progress::Identity, Progress::periodic(&vec![1; period])].map(|progress| {
-            let mut set = DecodeSet::with_progress(progress, BlockSize::new(BLOCK, 0), true);
+        let periodic = Progress::Periodic(Periodic::new(&vec![1; period], (1, 1)));
+        let sets = [Progress::Identity, periodic].map(|progress| {
+            let mut set = DecodeSet::new(progress, BlockSize::new(BLOCK, 0), true);
             let mut requests = RequestTable::default();
             for (row, &(prompt, output)) in (0..).zip(&pairs) {
-                let member = Naive { prompt, output, reasoning: 9, taken: 0, generated: 1, computed: prompt };
-                join(&mut set, &mut requests, row, &member);
+                let member = Naive { prompt, output, taken: 0, computed: prompt, held: prompt };
+                join(&mut set, &mut requests, row, &member, None);
             }
             let read = |set: &DecodeSet| {
-                let ends = (set.steps_to_completion(), set.steps_to_reasoning_end(), set.next_milestone());
-                (set.kv_tokens(), set.longest(), set.blocks_for(k), set.steps_covered(free, k), ends)
+                let needs = (set.blocks_for_next(), set.blocks_for(k), set.steps_covered(free, k));
+                (set.kv_tokens(), set.longest(), needs, set.gained(k), set.steps_to_departure())
             };
             let before = read(&set);
-            set.advance(0, &Series { first: 3, slope: 1 }, k, &mut requests, &mut Sketch::default());
-            (before, read(&set), set.completed(), set.pop_milestone(&requests, k))
+            advance(&mut set, k, &mut requests, &mut Sketch::default());
+            (before, read(&set), set.departing())
         });
         prop_assert_eq!(&sets[0], &sets[1]);
     }

@@ -10,6 +10,7 @@ mod cyclic_needs;
 mod decode_set;
 #[cfg(test)]
 mod decode_set_tests;
+mod endings;
 mod gaps;
 mod layer_groups;
 mod milestones;
@@ -19,13 +20,13 @@ mod shape;
 pub(crate) use admission_order::AdmissionOrder;
 pub(crate) use decode_set::DecodeSet;
 pub(crate) use layer_groups::LayerGroups;
-pub(crate) use progress::Cycle;
+pub(crate) use progress::{Cycle, Periodic, Progress};
 
 use super::Part;
 use super::request::{Phase, RequestTable, Slot};
 use crate::config::GroupRule;
 use crate::kv::BlockSize;
-use crate::metrics::Sketch;
+use crate::metrics::{Drafts, Sketch};
 use crate::series::Series;
 use crate::time::Ticks;
 
@@ -70,10 +71,11 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// An empty batch. `keeps_longest`: whether the longest context is asked for.
-    pub(crate) fn new(block: BlockSize, keeps_longest: bool) -> Self {
+    /// An empty batch, whose decode set yields as many tokens a step as `progress` says. `keeps_longest`: whether the
+    /// longest context is asked for.
+    pub(crate) fn new(progress: Progress, block: BlockSize, keeps_longest: bool) -> Self {
         Self {
-            decode: DecodeSet::new(block, keeps_longest),
+            decode: DecodeSet::new(progress, block, keeps_longest),
             outside: Vec::new(),
             outside_kv: 0,
             inflight_tokens: 0,
@@ -176,6 +178,12 @@ impl Batch {
     #[inline]
     pub(crate) fn kv_tokens(&self) -> u64 {
         self.decode.kv_tokens() + self.outside_kv
+    }
+
+    /// The same while a step runs. `decodes`: whether the decode set runs in it.
+    #[inline]
+    pub(crate) fn kv_tokens_in_step(&self, decodes: bool) -> u64 {
+        self.kv_tokens() + if decodes { self.decode.len() * self.decode.width() } else { 0 }
     }
 
     /// The same without tokens that no finished step computed.
@@ -372,18 +380,18 @@ impl Batch {
     }
 
     /// Applies `k` steps of the decode set, the first of which starts at `start` and
-    /// whose lengths are `series`.
+    /// whose lengths are `series`, with their drafts.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "part of applying a run, the engine's innermost work")]
     pub(crate) fn advance(
         &mut self,
         start: Ticks,
         series: &Series,
-        k: u64,
+        (k, drafts): (u64, Option<Drafts>),
         requests: &mut RequestTable,
         gaps: &mut Sketch,
     ) {
-        self.decode.advance(start, series, k, requests, gaps);
+        self.decode.advance(start, series, (k, drafts), requests, gaps);
         self.decoded_at = start + series.total(k) as Ticks;
     }
 
@@ -406,7 +414,8 @@ mod tests {
     use super::*;
 
     fn with_prefills(count: u32) -> (Batch, RequestTable) {
-        let (mut batch, mut requests) = (Batch::new(BlockSize::new(4, 0), false), RequestTable::default());
+        let (mut batch, mut requests) =
+            (Batch::new(Progress::Identity, BlockSize::new(4, 0), false), RequestTable::default());
         for row in 0..count {
             let slot = requests.insert(row, 10, 5);
             requests[slot].phase = Phase::Prefilling;

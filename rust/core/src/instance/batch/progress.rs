@@ -1,42 +1,121 @@
 //! How many tokens a request has yielded after so many of its decode steps.
 //!
 //! Without speculation a step yields one token, and the map is the identity. With drafts of which some are accepted, a step
-//! yields several. A request whose steps yield 2, 3, 2, 3, … tokens has the mean acceptance of 1.5 drafts a step exactly,
-//! and its tokens after any number of steps are known in closed form.
+//! computes more tokens than it yields, and yields several. A request whose steps yield 2, 3, 2, 3, … tokens has the mean
+//! acceptance of 1.5 drafts a step exactly, and its tokens after any number of steps are known in closed form.
 
 /// Tokens by decode steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// One token a step.
     Identity,
-    /// Numbers of tokens that repeat: the sums of the first 0, 1, … of them. Each is at least 1.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "no mechanism of the engine yields more than one token yet")
-    )]
-    Periodic(Box<[u32]>),
+    /// Numbers of tokens that repeat.
+    Periodic(Periodic),
+}
+
+/// Steps that yield numbers of tokens that repeat, each at least 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Periodic {
+    /// The sums of the first 0, 1, … numbers.
+    sums: Box<[u32]>,
+    /// Tokens that a step computes of a request: at least as many as it yields.
+    width: u32,
+    /// Tokens after a request's computed ones at the start of a step for which the step has blocks.
+    slots: u32,
 }
 
 /// At which of the repeating numbers a request is; 0 for the identity.
 pub(crate) type Cycle = u16;
 
-impl Progress {
-    /// A map whose steps yield these numbers of tokens in turn.
-    #[cfg(test)]
-    pub(super) fn periodic(numbers: &[u32]) -> Self {
-        assert!(numbers.iter().all(|&number| number > 0) && !numbers.is_empty());
+impl Periodic {
+    /// Steps that yield these numbers in turn. Each computes `width` tokens, and has blocks for `slots`.
+    pub(in crate::instance) fn new(numbers: &[u32], (width, slots): (u32, u32)) -> Self {
         let sums = std::iter::once(0).chain(numbers.iter().scan(0, |sum, number| {
             *sum += number;
             Some(*sum)
         }));
-        Self::Periodic(sums.collect())
+        Self { sums: sums.collect(), width, slots }
     }
 
+    pub(super) fn period(&self) -> u64 {
+        self.sums.len() as u64 - 1
+    }
+
+    /// Tokens of a whole period.
+    fn all(&self) -> u64 {
+        u64::from(self.sums[self.sums.len() - 1])
+    }
+
+    /// Tokens that the first `steps` steps yield.
+    pub(super) fn tokens_after(&self, steps: u64) -> u64 {
+        let (whole, rest) = (steps / self.period(), steps % self.period());
+        whole * self.all() + u64::from(self.sums[rest as usize])
+    }
+
+    /// As [`Self::tokens_after`], of steps from `step` on.
+    #[inline]
+    pub(super) fn tokens_from(&self, step: u64) -> impl Fn(u64) -> u64 {
+        let (period, all) = (self.period(), self.all());
+        let (whole, rest) = (step / period, step % period);
+        move |ahead| {
+            let at = rest + ahead;
+            let (more, at) = if at < period { (0, at) } else { (at / period, at % period) };
+            (whole + more) * all + u64::from(self.sums[at as usize])
+        }
+    }
+
+    /// At least the tokens that any `steps` steps in turn yield.
+    pub(super) fn most_tokens(&self, steps: u64) -> u64 {
+        (steps / self.period() + 1).saturating_mul(self.all())
+    }
+
+    /// The fewest steps that yield at least `tokens` tokens.
+    fn steps_until(&self, tokens: u64) -> u64 {
+        let (whole, rest) = (tokens / self.all(), tokens % self.all());
+        whole * self.period() + self.sums.partition_point(|&sum| u64::from(sum) < rest) as u64
+    }
+
+    /// Tokens for which a request has blocks once it has taken `steps` steps, relative to the tokens that it had computed
+    /// before the first: those of the latest step, which began with what the steps before it had yielded.
+    pub(super) fn held_after(&self, steps: u64) -> i64 {
+        self.held_from(steps)(0)
+    }
+
+    /// As [`Self::held_after`], of steps from `step` on.
+    #[inline]
+    pub(super) fn held_from(&self, step: u64) -> impl Fn(u64) -> i64 {
+        let before = self.tokens_from(step + self.period() - 1);
+        let more = i64::from(self.slots) - self.all() as i64;
+        move |ahead| before(ahead) as i64 + more
+    }
+
+    /// Where in the period a request is that has yielded so many tokens, if a step ends there.
+    pub(in crate::instance) fn place(&self, yielded: u64) -> Option<Cycle> {
+        let steps = self.steps_until(yielded);
+        (self.tokens_after(steps) == yielded).then_some((steps % self.period()) as Cycle)
+    }
+
+    /// Tokens that the step before a place in the period has blocks for past those that its request has computed after it.
+    pub(in crate::instance) fn ahead(&self, place: Cycle) -> i64 {
+        self.held_after(u64::from(place)) - self.tokens_after(u64::from(place)) as i64
+    }
+}
+
+impl Progress {
     /// Steps after which the numbers repeat.
     pub(crate) fn period(&self) -> u64 {
         match self {
             Self::Identity => 1,
-            Self::Periodic(sums) => sums.len() as u64 - 1,
+            Self::Periodic(numbers) => numbers.period(),
+        }
+    }
+
+    /// Tokens that a step computes of a request.
+    #[inline]
+    pub(crate) fn width(&self) -> u64 {
+        match self {
+            Self::Identity => 1,
+            Self::Periodic(numbers) => u64::from(numbers.width),
         }
     }
 
@@ -45,7 +124,16 @@ impl Progress {
     pub(crate) fn tokens_after(&self, steps: u64) -> u64 {
         match self {
             Self::Identity => steps,
-            Self::Periodic(sums) => tokens_after(sums, steps),
+            Self::Periodic(numbers) => numbers.tokens_after(steps),
+        }
+    }
+
+    /// As [`Periodic::held_after`]. A step that yields one token has a block for it.
+    #[inline]
+    pub(crate) fn held_after(&self, steps: u64) -> i64 {
+        match self {
+            Self::Identity => steps as i64,
+            Self::Periodic(numbers) => numbers.held_after(steps),
         }
     }
 
@@ -54,9 +142,9 @@ impl Progress {
     pub(crate) fn steps_for(&self, yielded: u64, tokens: u64) -> u64 {
         match self {
             Self::Identity => tokens,
-            Self::Periodic(sums) => {
-                let taken = steps_until(sums, yielded);
-                steps_until(sums, tokens_after(sums, taken) + tokens) - taken
+            Self::Periodic(numbers) => {
+                let taken = numbers.steps_until(yielded);
+                numbers.steps_until(numbers.tokens_after(taken) + tokens) - taken
             }
         }
     }
@@ -66,35 +154,12 @@ impl Progress {
     pub(crate) fn cycle(&self, yielded: u64, step: u64) -> Cycle {
         match self {
             Self::Identity => 0,
-            Self::Periodic(sums) => cycle(sums, yielded, step),
+            Self::Periodic(numbers) => {
+                let period = numbers.period();
+                ((numbers.steps_until(yielded) % period + period - step % period) % period) as Cycle
+            }
         }
     }
-}
-
-/// Where in the period a request is that has yielded so many tokens, when others have taken `step` steps.
-#[cold]
-#[inline(never)]
-fn cycle(sums: &[u32], yielded: u64, step: u64) -> Cycle {
-    let period = sums.len() as u64 - 1;
-    ((steps_until(sums, yielded) % period + period - step % period) % period) as Cycle
-}
-
-/// Tokens of the first `steps` steps, of a period whose sums these are.
-#[cold]
-#[inline(never)]
-fn tokens_after(sums: &[u32], steps: u64) -> u64 {
-    let period = sums.len() - 1;
-    let (whole, rest) = (steps / period as u64, steps % period as u64);
-    whole * u64::from(sums[period]) + u64::from(sums[rest as usize])
-}
-
-/// The fewest steps that yield at least `tokens` tokens.
-#[cold]
-#[inline(never)]
-fn steps_until(sums: &[u32], tokens: u64) -> u64 {
-    let (period, all) = (sums.len() as u64 - 1, u64::from(sums[sums.len() - 1]));
-    let (whole, rest) = (tokens / all, tokens % all);
-    whole * period + sums.partition_point(|&sum| u64::from(sum) < rest) as u64
 }
 
 #[cfg(test)]
@@ -102,17 +167,30 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn periodic(numbers: &[u32]) -> Progress {
+        Progress::Periodic(Periodic::new(numbers, (6, 8)))
+    }
+
     #[test]
     fn two_and_three_tokens_in_turn() {
-        let map = Progress::periodic(&[2, 3]);
+        let map = periodic(&[2, 3]);
         assert_eq!([0, 1, 2, 3, 4].map(|steps| map.tokens_after(steps)), [0, 2, 5, 7, 10]);
         assert_eq!([0, 1, 2, 3, 5, 6, 7, 8].map(|tokens| map.steps_for(0, tokens)), [0, 1, 1, 2, 2, 3, 3, 4]);
+        // The step that ends with 5 tokens began with 2, and has blocks for 8 more.
+        assert_eq!([1, 2, 3].map(|steps| map.held_after(steps)), [8, 10, 13]);
+        let Progress::Periodic(numbers) = map else { unreachable!() };
+        assert_eq!(
+            [0, 2, 4, 5, 7].map(|yielded| numbers.place(yielded)),
+            [Some(0), Some(1), None, Some(0), Some(1)]
+        );
+        // After a step that yielded 2 of its 8 slots, 6 are ahead; after one that yielded 3, 5.
+        assert_eq!([1, 0].map(|place| numbers.ahead(place)), [6, 5]);
     }
 
     proptest! {
         #[test]
         fn the_map_is_the_sum_step_by_step(numbers in prop::collection::vec(1u32..6, 1..7), steps in 0u64..60) {
-            let map = Progress::periodic(&numbers);
+            let map = periodic(&numbers);
             let yielded = |step: u64| u64::from(numbers[(step % map.period()) as usize]);
             let tokens: u64 = (0..steps).map(yielded).sum();
             prop_assert_eq!(map.tokens_after(steps), tokens);
@@ -130,7 +208,7 @@ mod tests {
 
         #[test]
         fn ones_in_turn_are_the_identity(period in 1usize..5, value in 0u64..100) {
-            let map = Progress::periodic(&vec![1; period]);
+            let map = periodic(&vec![1; period]);
             prop_assert_eq!(map.tokens_after(value), Progress::Identity.tokens_after(value));
             prop_assert_eq!(map.steps_for(0, value), Progress::Identity.steps_for(0, value));
         }

@@ -7,16 +7,11 @@ use crate::cost::StepShape;
 impl Batch {
     /// The shape of the step that is formed. `decodes`: whether the decode set runs.
     pub(crate) fn shape(&self, decodes: bool, requests: &RequestTable) -> StepShape {
-        let members = if decodes { self.decode.len() } else { 0 };
-        let (prefill_layers, layers) = self.layers.share();
-        let mut shape = StepShape {
-            decode_requests: members,
-            decode_kv: if members > 0 { self.decode.kv_tokens() + members } else { 0 },
-            decode_max_kv: if members > 0 { self.decode.longest() + 1 } else { 0 },
-            sampled: members,
-            prefill_layers,
-            layers,
-            ..StepShape::default()
+        let mut shape = if decodes && self.decode.len() > 0 {
+            self.shape_after(0)
+        } else {
+            let (prefill_layers, layers) = self.layers.share();
+            StepShape { prefill_layers, layers, ..StepShape::default() }
         };
         for chunk in &self.chunks {
             add_chunk(&mut shape, chunk, true, requests);
@@ -33,6 +28,22 @@ impl Batch {
     fn add_layered(&self, shape: &mut StepShape, requests: &RequestTable) {
         for chunk in self.layers.chunks() {
             add_chunk(shape, chunk, self.layers.is_last(), requests);
+        }
+    }
+
+    /// The shape of the step of the decode set alone that comes `steps` steps later.
+    pub(crate) fn shape_after(&self, steps: u64) -> StepShape {
+        let (members, width) = (self.decode.len(), self.decode.width());
+        let (prefill_layers, layers) = self.layers.share();
+        StepShape {
+            decode_requests: members,
+            draft_tokens: members * (width - 1),
+            decode_kv: self.decode.kv_tokens() + self.decode.gained(steps) + members * width,
+            decode_max_kv: self.decode.longest_after(steps) + width,
+            sampled: members * width,
+            prefill_layers,
+            layers,
+            ..StepShape::default()
         }
     }
 

@@ -42,8 +42,7 @@ impl Effects<'_> {
                 self.on.completed.push((state.seq, slot));
                 continue;
             }
-            let reasoning = self.trace.reasoning(state.request as usize);
-            self.on.batch.join_decode_set(slot, reasoning, &mut self.on.requests);
+            self.join_decode_set(slot);
             let joined = Fact::Joined { step: self.on.batch.decode_set().step() };
             self.observe(joined, slot, now);
             if let Some(mut ranks) = self.ranks() {
@@ -52,6 +51,13 @@ impl Effects<'_> {
             }
         }
         self.on.batch.finish_chunks(chunks, &self.on.requests);
+    }
+
+    /// Adds a request to the decode set whose tokens are all computed but the latest.
+    #[inline]
+    pub(super) fn join_decode_set(&mut self, slot: Slot) {
+        let reasoning = self.trace.reasoning(self.on.requests[slot].request as usize);
+        self.on.batch.join_decode_set(slot, reasoning, &mut self.on.requests);
     }
 
     /// Tells observers of the prefills that a step from `start` to `now` computed a group of layers of, and that are not

@@ -15,7 +15,6 @@ impl Effects<'_> {
         let mut latest = now;
         if let Some(run) = self.on.run.take() {
             let ended = run.steps_ended(now);
-            let members = if run.decodes { self.on.batch.decode_set().len() } else { 0 };
             if ended > 0 {
                 self.apply(&run, ended);
             }
@@ -25,7 +24,7 @@ impl Effects<'_> {
             }
             latest = run.after(ended);
             let since = u128::from(now - latest);
-            let held = self.on.batch.kv_tokens() + members;
+            let held = self.on.batch.kv_tokens_in_step(run.decodes);
             self.on.observers.stats.busy_ticks += since as u64;
             self.on.observers.stats.running_ticks += since * u128::from(self.on.batch.running());
             self.on.observers.stats.kv_token_ticks += since * u128::from(held);

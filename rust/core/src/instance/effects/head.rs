@@ -1,14 +1,14 @@
-//! The step at the head of a planned run.
+//! The step at the head of planned runs.
 
 use super::Effects;
 use crate::time::Ticks;
 
 impl Effects<'_> {
-    /// Applies the step in progress if it has ended by `now`, so that the run planned to
-    /// follow it has begun.
+    /// Applies the step in progress if it has ended by `now`, so that the run planned to follow it has begun; and those
+    /// planned to follow it that have ended.
     #[inline]
     pub(in crate::instance) fn apply_head(&mut self, now: Ticks) {
-        if self.on.run.is_past_head(now) {
+        while self.on.run.is_past_head(now) {
             self.apply_planned_head();
         }
     }
@@ -19,7 +19,9 @@ impl Effects<'_> {
         let Some((head, next, shape)) = self.on.run.take_planned() else { return };
         self.on.batch.end_step();
         self.apply(&head, 1);
-        self.finish_chunks(head.start, next.start);
+        if !self.on.batch.chunks().is_empty() {
+            self.finish_chunks(head.start, next.start);
+        }
         if cfg!(debug_assertions) {
             self.check_invariants();
         }

@@ -82,7 +82,7 @@ impl Effects<'_> {
         self.on.batch.order_mut().remove(at)
     }
 
-    /// Moves a member of the decode set out of it that stays admitted, and does not run in this step.
+    /// Moves a member of the decode set out of it that stays admitted, and does not run with the set in this step.
     pub(in crate::instance) fn stall(&mut self, slot: Slot, now: Ticks) {
         self.set_aside(slot, now);
         self.assign_blocks(slot);
@@ -106,11 +106,11 @@ impl Effects<'_> {
         }
     }
 
-    /// Removes a member of the decode set that has the block of its next token.
+    /// Removes a member of the decode set that has the blocks of its next step.
     fn set_aside_with_next_block(&mut self, slot: Slot, now: Ticks) {
+        let held = self.on.batch.decode_set().held_blocks(&self.on.requests[slot], 1);
         self.set_aside(slot, now);
-        let state = &mut self.on.requests[slot];
-        state.blocks.set_count(self.on.settings.blocks_for(state.computed + 1));
+        self.on.requests[slot].blocks.set_count(held);
     }
 
     /// Swaps a request out that has left the batch; or releases its blocks and queues it

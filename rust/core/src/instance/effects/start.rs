@@ -96,6 +96,11 @@ impl Effects<'_> {
         }
     }
 
+    /// How many single steps to plan.
+    pub(in crate::instance) fn look_ahead(&mut self) -> u64 {
+        self.on.run.look_ahead()
+    }
+
     /// Plans the run that follows the step that has started. Returns when it ends.
     pub(in crate::instance) fn plan_run(&mut self, run: Run, shape: StepShape) -> Ticks {
         self.on.run.plan(run, shape)

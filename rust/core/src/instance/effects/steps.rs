@@ -11,7 +11,7 @@ impl Effects<'_> {
     /// Applies the step or run in progress, which ends now. Returns how many requests
     /// finished with it.
     pub(crate) fn finish(&mut self, now: Ticks) -> u64 {
-        if self.on.run.planned().is_some() {
+        while self.on.run.planned().is_some() {
             self.apply_planned_head();
         }
         let Some(run) = self.on.run.take() else { return 0 };
@@ -139,6 +139,7 @@ impl Effects<'_> {
     fn apply_series(&mut self, run: &Run, steps: u64) {
         let series = &run.series;
         let members = if run.decodes { self.on.batch.decode_set().len() } else { 0 };
+        let drafts = if members > 0 { self.on.batch.decode_set().drafts(steps) } else { None };
         let ticks = series.total(steps);
         let told = Steps {
             start: run.start,
@@ -146,8 +147,10 @@ impl Effects<'_> {
             count: steps,
             ticks,
             members,
+            tokens: members * steps + drafts.map_or(0, |drafts| drafts.accepted - drafts.trimmed),
+            drafts,
             running: self.on.batch.running(),
-            kv: self.on.batch.kv_tokens() + members,
+            kv: self.on.batch.kv_tokens_in_step(members > 0),
             decodes: members > 0 || self.on.batch.runs_lone_decodes(&self.on.requests),
         };
         self.on.observers.observe_steps(&told);
@@ -156,7 +159,14 @@ impl Effects<'_> {
             self.charge_members(&told);
         }
         if members > 0 {
-            self.on.batch.advance(run.start, series, steps, &mut self.on.requests, &mut self.recorder.gaps);
+            let steps_drafts = (steps, drafts);
+            self.on.batch.advance(
+                run.start,
+                series,
+                steps_drafts,
+                &mut self.on.requests,
+                &mut self.recorder.gaps,
+            );
             if self.on.observers.readers.exist() {
                 rare();
                 let set = self.on.batch.decode_set();
@@ -185,11 +195,32 @@ impl Effects<'_> {
         self.observe(Fact::Passed { generated, step, start }, slot, end);
     }
 
-    /// Moves members of the decode set that have yielded their last token out of it.
+    /// Moves members of the decode set that have yielded their last token out of it; and those whose next step yields tokens
+    /// of their reasoning and of their answer, which go on outside the set.
     fn finish_decodes(&mut self, now: Ticks) {
-        while let Some(slot) = self.on.batch.decode_set().completed() {
+        while let Some(slot) = self.on.batch.decode_set().departing() {
+            let surplus = self.on.batch.decode_set().surplus(&self.on.requests[slot]);
             self.leave_decode_set(slot, Phase::Stalled, now);
-            self.on.completed.push((self.on.requests[slot].seq, slot));
+            let state = &self.on.requests[slot];
+            if state.generated == state.output {
+                self.on.completed.push((state.seq, slot));
+                if surplus > 0 {
+                    rare();
+                    self.register_last(slot);
+                }
+            } else {
+                rare();
+                self.assign_blocks(slot);
+                self.on.batch.keep_outside(slot, &self.on.requests);
+            }
         }
+    }
+
+    /// Makes the KV of the last token of a request that has left the decode set known: it was an accepted draft.
+    #[inline(never)]
+    fn register_last(&mut self, slot: Slot) {
+        self.assign_blocks(slot);
+        let state = &mut self.on.requests[slot];
+        self.on.kv.register(state.owner(), state.computed + 1, &mut state.blocks);
     }
 }

@@ -49,6 +49,10 @@ impl Effects<'_> {
             self.on.observers.stats.count_proposal(drafts);
         }
         self.observe(Fact::Verified { yielded: verified.yielded }, slot, now);
+        if self.is_steady(slot) {
+            self.on.batch.complete_chunk(slot, &self.on.requests);
+            self.join_decode_set(slot);
+        }
         if verified.yielded > 1
             && let Some(ranking) = &mut self.on.ranking
         {
@@ -59,5 +63,17 @@ impl Effects<'_> {
             ranks.sink_level(slot, now);
             ranks.evaluate_after_event(slot, now);
         }
+    }
+
+    /// Whether a request may go on in the decode set: in each of its next steps, all its drafts are computed, and yield the
+    /// number of tokens that is next in turn.
+    fn is_steady(&self, slot: Slot) -> bool {
+        let state = &self.on.requests[slot];
+        let set = self.on.batch.decode_set();
+        let Some(ahead) = set.blocks_ahead(state) else { return false };
+        let reasoning = self.trace.reasoning(state.request as usize);
+        state.blocks.count() <= ahead
+            && self.on.settings.never_cuts(state)
+            && set.plain_steps(state, reasoning) > 0
     }
 }

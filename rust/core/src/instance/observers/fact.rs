@@ -3,6 +3,7 @@
 use crate::cost::StepShape;
 use crate::instance::request::{RequestState, Slot};
 use crate::instance::run::Run;
+use crate::metrics::Drafts;
 use crate::series::Series;
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -32,9 +33,10 @@ pub(in crate::instance) enum Fact {
         /// The time since its previous token; `None` for the first.
         gap: Option<Ticks>,
     },
-    /// A step verified its drafts, if it had any, and yielded `yielded` tokens of it; it runs on outside the decode set.
+    /// A step outside the decode set verified its drafts, if it had any, and yielded `yielded` tokens of it; it runs on.
     Verified { yielded: u32 },
-    /// It became a member of the decode set, which has taken `step` steps.
+    /// It became a member of the decode set, which has taken `step` steps. Where tokens are drafted, [`Fact::Verified`] says
+    /// so.
     Joined { step: u64 },
     /// As a member of the decode set, it yielded the last token of its reasoning or the first one of its answer.
     Passed {
@@ -114,8 +116,8 @@ pub(in crate::instance) struct Ended<'a> {
     pub(in crate::instance) ends_prefills: bool,
 }
 
-/// Steps whose lengths are one series: in each, every member of the decode set yields a token. In bulk, this is the fact
-/// [`Fact::Yielded`] of all members.
+/// Steps whose lengths are one series: in each, every member of the decode set yields tokens. In bulk, these are the facts
+/// [`Fact::Yielded`] and [`Fact::Verified`] of all members.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::instance) struct Steps {
     /// When the first one starts.
@@ -128,6 +130,10 @@ pub(in crate::instance) struct Steps {
     pub(in crate::instance) ticks: u128,
     /// Members of the decode set that run; 0 if it does not.
     pub(in crate::instance) members: u64,
+    /// Tokens that the members yield.
+    pub(in crate::instance) tokens: u64,
+    /// Drafts of the members that the steps verify, where tokens are drafted.
+    pub(in crate::instance) drafts: Option<Drafts>,
     /// Running requests.
     pub(in crate::instance) running: u64,
     /// Tokens of KV of the running requests while the first of them runs.

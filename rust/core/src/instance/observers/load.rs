@@ -108,7 +108,7 @@ impl Load {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "it is told of at one place, once a run")]
     pub(super) fn observe_steps(&mut self, steps: &Steps) {
-        self.outstanding_tokens += steps.members * steps.count;
+        self.outstanding_tokens += steps.tokens;
         if let Some(intervals) = self.intervals.as_mut().filter(|_| steps.decodes) {
             rare();
             intervals.add(steps.start, steps.series, steps.count);

@@ -1,6 +1,7 @@
 //! Counters and time integrals as an observer.
 
 use super::fact::{Ended, Fact, Steps};
+use crate::hint::rare;
 use crate::metrics::InstanceStats;
 
 impl InstanceStats {
@@ -37,11 +38,15 @@ impl InstanceStats {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "it is told of at one place, once a run")]
     pub(super) fn observe_steps(&mut self, steps: &Steps) {
-        let &Steps { series, count, ticks, members, running, kv, .. } = steps;
+        let &Steps { series, count, ticks, members, tokens, running, kv, .. } = steps;
         self.steps += count;
         self.busy_ticks += ticks as u64;
-        self.decode_tokens += members * count;
+        self.decode_tokens += tokens;
         self.running_ticks += u128::from(running) * ticks;
         self.kv_token_ticks += series.integral(kv, members, count);
+        if let Some(drafts) = &steps.drafts {
+            rare();
+            self.add_drafts(drafts);
+        }
     }
 }

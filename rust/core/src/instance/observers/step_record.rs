@@ -60,7 +60,7 @@ impl StepRecord {
                 if decodes {
                     let late = set.late_joiners().iter().find(|joiner| joiner.0 == slot);
                     let part = late.map_or(Part::Decode, |joiner| joiner.1);
-                    scheduled.push((state.request, 1, set.computed(state), part));
+                    scheduled.push((state.request, set.width() as u32, set.computed(state), part));
                 }
             } else if let Some(chunk) = batch.scheduled().find(|chunk| chunk.slot == slot) {
                 scheduled.push((state.request, chunk.tokens, state.computed, chunk.part));

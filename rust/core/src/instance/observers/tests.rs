@@ -83,7 +83,8 @@ impl Told {
 /// Steps of a set of `members` members, none of which ends its reasoning.
 fn steps(members: u64, start: Ticks, series: Series, steps: u64, kv: u64) -> Steps {
     let ticks = series.total(steps);
-    Steps { start, series, count: steps, ticks, members, running: members, kv, decodes: members > 0 }
+    let (tokens, drafts, running, decodes) = (members * steps, None, members, members > 0);
+    Steps { start, series, count: steps, ticks, members, tokens, drafts, running, kv, decodes }
 }
 
 proptest! {

@@ -1,12 +1,16 @@
 //! Which run an instance is in, and which is planned to follow it.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 
 use super::Run;
 use crate::cost::StepShape;
 use crate::time::Ticks;
 
-/// The run in progress, and the one that is planned to follow it.
+/// The most single steps that are planned at once.
+const MOST_PLANNED: u64 = 64;
+
+/// The run in progress, and those that are planned to follow it.
 #[derive(Debug, Default)]
 pub(crate) struct RunState {
     progress: Progress,
@@ -16,6 +20,10 @@ pub(crate) struct RunState {
     shape: StepShape,
     /// The planned run, if there is one, and the shape of its first step.
     next: (Run, StepShape),
+    /// The runs planned to follow that one.
+    later: VecDeque<(Run, StepShape)>,
+    /// How many single steps to plan next: more and more, while all are taken.
+    foresight: u64,
     /// The latest answer of [`Self::ended`], by its arguments: rules ask several
     /// times at one moment.
     ended: Cell<LatestEnded>,
@@ -78,20 +86,40 @@ impl RunState {
     pub(crate) fn start(&mut self, run: Run, shape: StepShape) {
         debug_assert!(self.is_idle(), "Invariant: one run at a time");
         (self.progress, self.run, self.shape) = (Progress::Running, run, shape);
+        if let Some(next) = self.later.pop_front() {
+            (self.progress, self.next) = (Progress::Planned, next);
+        }
     }
 
-    /// Plans the run that follows the single step in progress. Returns when it ends.
+    /// Plans the run that follows the single step in progress; or, if a single step is planned to do so, the one that follows
+    /// that. Returns when it ends.
     pub(crate) fn plan(&mut self, run: Run, shape: StepShape) -> Ticks {
-        if self.progress == Progress::Running {
-            (self.progress, self.next) = (Progress::Planned, (run, shape));
+        match self.progress {
+            Progress::Idle => {}
+            Progress::Running => (self.progress, self.next) = (Progress::Planned, (run, shape)),
+            Progress::Planned => self.later.push_back((run, shape)),
         }
         run.end()
     }
 
-    /// Ends the run in progress, and returns it. No run may be planned.
+    /// How many single steps to plan now: twice as many as the time before, but for one if these were not all taken.
+    pub(crate) fn look_ahead(&mut self) -> u64 {
+        self.foresight = (2 * self.foresight).clamp(1, MOST_PLANNED);
+        self.foresight
+    }
+
+    /// Single steps of the one in progress and those planned to follow it that have ended by `now`.
+    pub(crate) fn single_steps_ended(&self, now: Ticks) -> u64 {
+        let next = self.planned().into_iter().chain(self.later.iter().map(|(run, _)| run));
+        let steps = self.current().into_iter().chain(next);
+        steps.take_while(|run| run.steps > 0 && run.end() <= now).count() as u64
+    }
+
+    /// Ends the run in progress, and returns it. Cancels those planned.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Run> {
         let run = self.current().copied();
+        self.later.clear();
         self.progress = Progress::Idle;
         run
     }
@@ -125,7 +153,7 @@ impl RunState {
     /// Marks the first step of the run as begun, if it started before `now`. Returns
     /// whether it was not before.
     pub(crate) fn begin_before(&mut self, now: Ticks) -> bool {
-        let begins = self.progress == Progress::Running && !self.run.begun && self.run.start < now;
+        let begins = !self.is_idle() && !self.run.begun && self.run.start < now;
         self.run.begun |= begins;
         begins
     }
@@ -235,15 +263,19 @@ impl RunState {
         let run = &mut self.run;
         match self.progress {
             Progress::Idle => None,
+            Progress::Running | Progress::Planned if !run.begun && run.start == now => {
+                run.steps = 0;
+                self.later.clear();
+                self.progress = Progress::Running;
+                Some(now)
+            }
             Progress::Planned => {
+                self.later.clear();
+                self.foresight = 0;
                 let start = self.next.0.start;
                 debug_assert!(now < start, "Invariant: a step that has ended is applied");
                 self.progress = Progress::Running;
                 Some(start)
-            }
-            Progress::Running if !run.begun && run.start == now => {
-                run.steps = 0;
-                Some(now)
             }
             Progress::Running => {
                 let steps = run.steps_to_reach(now);

@@ -19,7 +19,8 @@ impl Stages<'_> {
     pub(super) fn time_step(&mut self, decodes: bool) -> Result<(Run, StepShape), Error> {
         let now = self.draft.now;
         let shape = self.effects.batch.shape(decodes, &self.effects.requests);
-        let (series, steps) = if self.effects.settings.leap && !self.effects.batch.runs_chunks() {
+        let leaps = self.effects.settings.leap && self.effects.speculator.is_none();
+        let (series, steps) = if leaps && !self.effects.batch.runs_chunks() {
             let most = self.certain_steps();
             let most = most.min(self.steps_within_limits());
             let timing = self.effects.settings.cost.run(&shape, most);
@@ -60,7 +61,7 @@ impl Stages<'_> {
     #[inline]
     pub(super) fn steps_to_event(&self) -> u64 {
         let set = self.effects.batch.decode_set();
-        let most = set.steps_to_completion();
+        let most = set.steps_to_departure();
         if self.effects.observers.outbox.reports().answering {
             most.min(set.steps_to_reasoning_end())
         } else {
@@ -72,7 +73,7 @@ impl Stages<'_> {
     /// arrives: until an event, until blocks run out, or until the next step if that may
     /// admit what a preemption kept out of this one. A request that does not fit now fits
     /// no later in the run, as its blocks only become fewer.
-    fn certain_steps(&mut self) -> u64 {
+    pub(super) fn certain_steps(&mut self) -> u64 {
         if self.effects.settings.selects {
             return self.certain_steps_of_selected();
         }

@@ -145,8 +145,10 @@ impl<'a> Stages<'a> {
             run.steps = 1;
         }
         self.effects.start_run(run, shape);
-        let planned = if self.effects.batch.runs_chunks() { self.plan_after(&run) } else { None };
-        Ok(match planned {
+        if !self.effects.batch.runs_chunks() {
+            return Ok(if dropped { run.end() } else { self.plan_drafting(&run) });
+        }
+        Ok(match self.plan_after(&run) {
             Some((planned, shape)) => self.effects.plan_run(planned, shape),
             None => run.end(),
         })
@@ -166,7 +168,7 @@ impl<'a> Stages<'a> {
             preempted: std::mem::take(&mut self.draft.preempted),
             copied: self.effects.kv.cpu().copied(),
             free_blocks: self.effects.kv.free(),
-            drafted: self.drafted(),
+            drafted: self.drafted(decodes),
             ..StepRecord::of(&self.effects.batch, decodes, &self.effects.requests)
         }
     }

@@ -27,8 +27,7 @@ pub(super) struct ResumeRules {
 impl Stages<'_> {
     /// Resumes running requests as far as tokens and blocks suffice.
     pub(super) fn resume_running(&mut self, rules: ResumeRules) {
-        let together = self.effects.settings.leap && self.effects.settings.speculation.is_none();
-        if !together || !self.resume_all(rules) {
+        if !self.effects.settings.leap || !self.resume_all(rules) {
             rare();
             self.resume_in_order(rules);
         }
@@ -38,8 +37,12 @@ impl Stages<'_> {
     /// Resumes all requests at once, if the order does not matter. Returns whether it
     /// did.
     fn resume_all(&mut self, rules: ResumeRules) -> bool {
-        let decodes = self.effects.batch.decode_set().len();
-        if decodes > rules.limit || (rules.charged && decodes > self.draft.tokens_left) {
+        let set = self.effects.batch.decode_set();
+        let decodes = set.len();
+        if decodes > rules.limit
+            || (decodes > 0 && set.width() > self.draft.limits.chunk.min(self.budget().max(1)))
+            || (rules.charged && self.charge_of_decodes() > self.draft.tokens_left)
+        {
             return false;
         }
         if rules.prefills && !self.effects.batch.outside().is_empty() {
@@ -65,9 +68,15 @@ impl Stages<'_> {
         let blocks = self.effects.batch.decode_set().blocks_for_next();
         self.effects.allocate_for_decodes(blocks);
         if rules.charged {
-            self.draft.tokens_left -= self.effects.batch.decode_set().len();
+            self.draft.tokens_left -= self.charge_of_decodes();
         }
         true
+    }
+
+    /// Tokens of the budget that a step of the decode set takes.
+    fn charge_of_decodes(&self) -> u64 {
+        let set = self.effects.batch.decode_set();
+        set.len() * (set.width() + self.effects.settings.input_slots())
     }
 
     /// Whether preempting the worst members of the decode set until the rest has its
@@ -100,21 +109,22 @@ impl Stages<'_> {
     /// Schedules decodes and prefills at once, if tokens and blocks suffice in any order.
     fn resume_with_prefills(&mut self) -> bool {
         let set = self.effects.batch.decode_set();
-        let mut left = self.draft.tokens_left - set.len();
+        let mut left = self.draft.tokens_left - self.charge_of_decodes();
+        let slots = self.effects.settings.input_slots();
         let mut blocks = set.blocks_for_next() + u64::from(self.effects.settings.scheduler.spare_block);
         let outside = self.effects.batch.outside();
         for (i, &slot) in outside.iter().enumerate() {
             let state = &self.effects.requests[slot];
-            let wanted = u64::from(state.lacking()).min(self.draft.limits.chunk);
+            let (wanted, room) = (self.wanted(slot), left.saturating_sub(slots));
             // Only the very last request in the order may have its chunk cut by the budget.
             let last =
                 i + 1 == outside.len() && self.effects.batch.order().is_last(slot, &self.effects.requests);
-            let tokens = if wanted > left && last { left } else { wanted };
-            if tokens > left || tokens == 0 {
+            let tokens = if last { wanted.min(room) } else { wanted };
+            if tokens > room || tokens == 0 {
                 return false;
             }
-            left -= tokens;
-            let grown = self.effects.settings.blocks_for(state.computed + tokens as u32);
+            left -= tokens + slots;
+            let grown = self.effects.settings.blocks_with_lookahead(state.computed + tokens as u32);
             blocks += grown.saturating_sub(state.blocks.count());
         }
         if blocks > self.effects.kv.free() {
@@ -122,12 +132,11 @@ impl Stages<'_> {
         }
         let blocks = self.effects.batch.decode_set().blocks_for_next();
         self.effects.allocate_for_decodes(blocks);
-        self.draft.tokens_left -= self.effects.batch.decode_set().len();
+        self.draft.tokens_left -= self.charge_of_decodes();
         for i in 0..self.effects.batch.outside().len() {
             let slot = self.effects.batch.outside()[i];
             let state = &self.effects.requests[slot];
-            let wanted = u64::from(state.lacking()).min(self.draft.limits.chunk);
-            let tokens = wanted.min(self.draft.tokens_left) as u32;
+            let tokens = self.wanted(slot).min(self.budget()) as u32;
             let part = if state.phase == Phase::Stalled { Part::Decode } else { Part::Chunk };
             self.schedule_chunk(slot, tokens, part);
         }
@@ -163,6 +172,10 @@ impl Stages<'_> {
     fn resume_in_order(&mut self, rules: ResumeRules) {
         self.effects.evaluate_running_ranks(self.draft.now);
         self.effects.compact_order();
+        if self.effects.speculator.is_some() {
+            // A member computes all its drafts; here, each request computes as many as fit.
+            self.stall_from(0);
+        }
         // Requests that earlier stages admitted have their tokens.
         let earlier: Vec<Slot> = self.effects.batch.chunks().iter().map(|chunk| chunk.slot).collect();
         let skipped = |slot: Slot, phase: Phase| {

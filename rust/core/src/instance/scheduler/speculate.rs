@@ -5,9 +5,37 @@ use crate::hint::rare;
 use crate::instance::Part;
 use crate::instance::batch::Chunk;
 use crate::instance::effects::Candidate;
-use crate::instance::request::Slot;
+use crate::instance::request::{Phase, Slot};
+use crate::instance::run::Run;
+use crate::series::Series;
+use crate::time::{HORIZON, Ticks};
 
 impl Stages<'_> {
+    /// Plans steps of the decode set that certainly follow the one that starts, where it yields several tokens a step: their
+    /// lengths are no series. Returns when the last of them ends.
+    pub(super) fn plan_drafting(&mut self, head: &Run) -> Ticks {
+        let plans = self.effects.batch.decode_set().width() > 1 && !self.effects.observers.log.is_kept();
+        if !plans {
+            return head.end();
+        }
+        rare();
+        let certain = self.certain_steps().min(self.steps_within_limits());
+        let steps = certain.min(1 + self.effects.look_ahead());
+        let mut end = head.end();
+        for step in 1..steps {
+            let shape = self.effects.batch.shape_after(step);
+            let series = Series { first: self.effects.settings.step_ticks(&shape), slope: 0 };
+            if end.saturating_add(series.first) > HORIZON {
+                break;
+            }
+            let extrapolation = self.effects.settings.cost.extrapolation(&shape);
+            let run =
+                Run { start: end, copying: 0, series, steps: 1, begun: false, extrapolation, decodes: true };
+            end = self.effects.plan_run(run, shape);
+        }
+        end
+    }
+
     /// Tokens that a running request outside the decode set asks for: those that it lacks and its drafts, as far as the
     /// limit of a chunk and the longest sequence allow.
     pub(super) fn wanted(&self, slot: Slot) -> u64 {
@@ -43,7 +71,8 @@ impl Stages<'_> {
         rare();
         let padding = u64::from(speculator.padding());
         let mut running = self.effects.batch.chunks().iter().map(|chunk| chunk.part);
-        let resumed = running.clone().any(|part| matches!(part, Part::Chunk | Part::Decode));
+        let decodes = self.draft.decoded && self.effects.batch.decode_set().len() > 0;
+        let resumed = decodes || running.clone().any(|part| matches!(part, Part::Chunk | Part::Decode));
         let pads = target == hit + 1
             && (resumed || hit > 0)
             && !running.any(|part| part == Part::Chunk)
@@ -51,13 +80,13 @@ impl Stages<'_> {
         if pads { padding } else { 0 }
     }
 
-    /// The outcome of the drafts of each scheduled request, in the order of admission, where tokens are drafted.
-    pub(super) fn drafted(&self) -> Vec<(u32, i32, u32)> {
+    /// The outcome of the drafts of each scheduled request, in the order of admission, where tokens are drafted. `decodes`:
+    /// whether the decode set runs.
+    pub(super) fn drafted(&self, decodes: bool) -> Vec<(u32, i32, u32)> {
         let Some(speculator) = &self.effects.speculator else { return Vec::new() };
         let (batch, requests) = (&self.effects.batch, &self.effects.requests);
-        let chunks = batch.order().current(requests);
-        let chunks = chunks.filter_map(|slot| batch.scheduled().find(|chunk| chunk.slot == slot));
-        let of = |chunk: &Chunk| {
+        let set = batch.decode_set();
+        let of_chunk = |chunk: &Chunk| {
             let state = &requests[chunk.slot];
             if state.computed + chunk.tokens < state.target() {
                 return (chunk.drafts, -1, 0);
@@ -65,7 +94,15 @@ impl Stages<'_> {
             let verified = speculator.verify(chunk.slot, state, chunk.drafts);
             (chunk.drafts, verified.accepted as i32, verified.yielded)
         };
-        chunks.map(of).collect()
+        let of = |slot: Slot| {
+            let state = &requests[slot];
+            if state.phase == Phase::Decoding {
+                let (yielded, left) = (set.next_yield(state), state.output - set.generated(state));
+                return decodes.then_some((set.width() as u32 - 1, yielded as i32 - 1, yielded.min(left)));
+            }
+            batch.scheduled().find(|chunk| chunk.slot == slot).map(of_chunk)
+        };
+        batch.order().current(requests).filter_map(of).collect()
     }
 
     /// Blocks that a request lacks whose KV was received, for its next token and its lookahead.

@@ -1,7 +1,8 @@
 //! How long a draft model or head takes to propose drafts.
 
 use crate::config::SpeculationConfig;
-use crate::cost::StepShape;
+use crate::cost::{Run, StepShape};
+use crate::series::Series;
 use crate::time::{HORIZON, Ticks};
 
 /// Ticks that the passes of a draft model take after a step of this shape.
@@ -14,16 +15,19 @@ pub(in crate::instance) fn draft_ticks(config: &SpeculationConfig, shape: &StepS
     let Some(draft) = config.draft.as_ref().filter(|_| passes > 0) else { return 0 };
     let requests = shape.sampled - shape.draft_tokens;
     let mut ticks = draft.step(&StepShape { sampled: requests, ..*shape });
-    if requests > 0 {
-        for pass in 1..passes {
-            ticks = ticks.saturating_add(draft.step(&StepShape {
-                decode_requests: requests,
-                decode_kv: shape.decode_kv + shape.prefill_kv + pass * requests,
-                decode_max_kv: shape.decode_max_kv + pass,
-                sampled: requests,
-                ..StepShape::default()
-            }));
-        }
+    let mut pass = 1;
+    while requests > 0 && pass < passes {
+        let shape = StepShape {
+            decode_requests: requests,
+            decode_kv: shape.decode_kv + shape.prefill_kv + pass * requests,
+            decode_max_kv: shape.decode_max_kv + pass,
+            sampled: requests,
+            ..StepShape::default()
+        };
+        let Run { first, slope, steps } = draft.run(&shape, passes - pass);
+        let total = Series { first, slope }.total(steps);
+        ticks = ticks.saturating_add(total.min(u128::from(HORIZON)) as Ticks);
+        pass += steps;
     }
     ticks.min(HORIZON)
 }

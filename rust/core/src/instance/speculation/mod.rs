@@ -2,7 +2,7 @@
 //!
 //! A request that has yielded a token has drafts proposed. Its next step computes them with its last token, and verifies
 //! them: the accepted ones, and one token more, are yielded; the KV of the others is given up, and its slots stay with the
-//! request. So a request yields a number of tokens that the step does not know when it is formed, and runs outside the
+//! request. Where the number of tokens that a step yields depends on more than the request, the request runs outside the
 //! decode set, by a chunk. Follows `Scheduler.schedule` and `update_from_output` in `vllm/v1/core/sched/scheduler.py` of
 //! vLLM 0.33.0.
 //!
@@ -16,8 +16,9 @@ use std::sync::Arc;
 use acceptance::Verifier;
 pub(in crate::instance) use drafting::draft_ticks;
 
+use super::batch::{Cycle, Periodic};
 use super::request::{RequestState, Slot};
-use crate::config::SpeculationConfig;
+use crate::config::{DraftAcceptance, SpeculationConfig};
 
 /// The proposals of an instance's requests, and which are accepted.
 #[derive(Debug)]
@@ -41,6 +42,19 @@ impl Speculator {
     pub(in crate::instance) fn new(config: Arc<SpeculationConfig>) -> Self {
         let verifier = Verifier::new(&config.acceptance);
         Self { config, verifier, proposals: Vec::new() }
+    }
+
+    /// The steps of requests all of whose drafts are proposed and verified, if these yield tokens in turn that no batch
+    /// changes.
+    pub(in crate::instance) fn periodic(&self) -> Option<Periodic> {
+        let SpeculationConfig { tokens, lookahead, .. } = *self.config;
+        let DraftAcceptance::Periodic { yields } = &self.config.acceptance else { return None };
+        let width = tokens + 1;
+        let steady = self.config.by_batch.is_empty()
+            && self.config.proposals.is_none()
+            && yields.iter().all(|&yielded| yielded <= width)
+            && yields.len() <= usize::from(Cycle::MAX);
+        steady.then(|| Periodic::new(yields, (width, width + lookahead)))
     }
 
     /// Drafts that are proposed for a request.

@@ -1,6 +1,7 @@
 //! Tokens of an instance's requests, steps that are not applied included.
 
 use super::Reader;
+use crate::hint::rare;
 use crate::instance::request::{Phase, Slot};
 use crate::policy::InstField;
 use crate::time::Ticks;
@@ -9,6 +10,11 @@ impl Reader<'_> {
     /// By how much such a field has grown since. `head`: what the chunks of the step in
     /// progress add once it has ended.
     pub(in crate::instance) fn growth(&self, now: Ticks, head: u64) -> u64 {
+        let set = self.batch.decode_set();
+        if set.width() > 1 {
+            rare();
+            return set.gained(self.run.single_steps_ended(now));
+        }
         let joining = self.batch.chunks().len() as u64;
         self.run.growth(now, self.batch.decode_set().len(), head, joining)
     }

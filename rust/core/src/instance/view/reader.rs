@@ -119,7 +119,7 @@ impl Reader<'_> {
             Phase::Decoding => {
                 let late = || self.batch.decode_set().late_joiners().iter().any(|joiner| joiner.0 == slot);
                 let in_step = self.run.is_in_step(now) || (self.run.is_idle() && late());
-                self.settings.blocks_for(computed + u32::from(in_step))
+                self.batch.decode_set().seen_blocks(state, computed, in_step)
             }
             Phase::Swapped { .. } | Phase::MigratedIn => {
                 self.settings.blocks_for(computed + 1).max(state.blocks.count())

@@ -111,10 +111,9 @@ impl Look<'_> {
 
     /// Adds the time of the step in progress up to `now`.
     fn add_step_in_progress(&self, run: &Run, stats: &mut InstanceStats) {
-        let members = if run.decodes { self.batch.decode_set().len() } else { 0 };
         let since = u128::from(self.now - run.start);
         stats.busy_ticks += self.now - run.start;
         stats.running_ticks += since * u128::from(self.batch.running());
-        stats.kv_token_ticks += since * u128::from(self.batch.kv_tokens() + members);
+        stats.kv_token_ticks += since * u128::from(self.batch.kv_tokens_in_step(run.decodes));
     }
 }
