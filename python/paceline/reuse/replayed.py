@@ -10,7 +10,7 @@ import polars as pl
 
 from paceline import _check
 from paceline._arguments import typed
-from paceline.deployment import Cluster
+from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
 from paceline.policy import Policy
 from paceline.replaying import replay
@@ -81,7 +81,7 @@ def replayed_hits(
     rows = []
     for done, blocks in enumerate(capacities, 1):
         _check.count("a capacity", blocks, most=2**32 - 2, why="the engine numbers blocks in 32 bits")
-        instances = [replace(instance, num_blocks=blocks + 1) for instance in cluster.instances]
+        instances = [_sized(instance, blocks) for instance in cluster.instances]
         result = replay(trace, replace(cluster, instances=instances), policy)
         totals = result.totals()
         rows.append(
@@ -96,3 +96,10 @@ def replayed_hits(
         if progress is not None:
             progress(done, len(capacities))
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+def _sized(instance: Instance, blocks: int) -> Instance:
+    """Return an instance with so many blocks; they bound its sequences where the model would."""
+    whole = instance.model is not None and instance.max_model_len is None
+    longest = "auto" if whole else instance.max_model_len
+    return replace(instance, num_blocks=blocks + 1, max_model_len=longest)
