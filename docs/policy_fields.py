@@ -12,6 +12,7 @@ _TITLES = {
     "req": "Of a request: `req`",
     "oracle": "What no real scheduler knows: `oracle`",
     "inst": "Of an instance: `inst`, `inst.here`, `inst.there`",
+    "block": "Of a cached block: `block`",
     "slo": "Of the policy's objectives: `slo`",
 }
 _INTRODUCTION = """# What a policy can look at

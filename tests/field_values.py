@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from paceline.policy.expressions.fields import FIELDS, Meaning
+from paceline.policy.step_limits import UNCHANGING
 from paceline.testing.reference.policy_sim.books import BOOKED
 
 Values = Literal["tokens", "blocks", "count", "few", "flag", "span", "moment", "share"]
@@ -22,6 +23,7 @@ _BY_UNIT: dict[str, Values] = {
     "s": "span",
 }
 _BY_NAME: dict[tuple[str, str], Values] = {
+    ("block", "last_use"): "moment",
     ("req", "arrival"): "moment",
     ("req", "joined"): "moment",
     ("req", "stopped"): "moment",
@@ -52,6 +54,14 @@ OF_REQUEST = {
 
 Without those that need a prefix cache, or the name of a column: the search draws them in keys.
 """
+
+OF_BLOCK = {
+    f"{meaning.space}.{meaning.wire}": meaning
+    for meaning in FIELDS.values()
+    if meaning.space == "block"
+    or (meaning.space in ("req", "oracle") and meaning.name in UNCHANGING - {"prefill_time"})
+}
+"""Fields of a cached block, and of the request that freed it last, likewise."""
 
 OF_INSTANCE = {
     meaning.wire: meaning

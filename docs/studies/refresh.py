@@ -22,7 +22,7 @@ DATA = HERE.parents[2] / "shared" / "traces"
 NEEDS_DATA = ("arrow", "pars", "pascal", "vllm-proposals")
 """Studies whose tables need real traces."""
 
-QUICK = ("arrow", "fairness", "layered-prefill", "pascal", "vllm-proposals")
+QUICK = ("arrow", "fairness", "kv-reuse", "layered-prefill", "pascal", "vllm-proposals")
 """Studies that take less than a minute each on two cores: those that .ci/run compares."""
 
 PLACE = re.compile(r"^<!-- ([a-z0-9-]+) -->\n(?:\|.*\n)*", re.MULTILINE)

@@ -24,6 +24,7 @@ __all__ = [
     "fail",
     "measure",
     "replay",
+    "reuse",
 ]
 
 TICKS_PER_SECOND: Final[int]
@@ -133,3 +134,6 @@ def measure(
     candidates: NDArray[np.bool_],
     rows: NDArray[np.bool_] | None = None,
 ) -> tuple[list[tuple[int, float, float, list[float]] | None], int]: ...
+def reuse(
+    columns: Mapping[str, object], block_tokens: int, *, full_blocks: bool, answers: bool
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64], int, int, int]: ...

@@ -29,6 +29,7 @@ __all__ = [
     "models",
     "opened",
     "order_of",
+    "reuse",
     "run",
     "tenants",
 ]
@@ -221,6 +222,21 @@ def columns(
     if sessions and "session" in trace.frame.columns:
         given["session"] = _sessions(trace.frame.get_column("session"))
     return given
+
+
+def reuse(
+    trace: Trace, block_tokens: int, *, full_blocks: bool, answers: bool
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64], int, int, int]:
+    """Return what a prefix cache finds in a trace by its capacity, as `_core.reuse` does."""
+    use()
+    arrival, prompt, output = trace.columns_for_engine()
+    columns = {
+        "arrival_ticks": arrival,
+        "prompt_tokens": prompt,
+        "output_tokens": output,
+        **_prefixes(trace.frame, trace.prefix_block_tokens),
+    }
+    return _core.reuse(columns, block_tokens, full_blocks=full_blocks, answers=answers)
 
 
 _NO_NUMBER = 1e18

@@ -32,6 +32,7 @@ _COMMANDS = {
     "export": "Write a saved result in the format of vllm bench, aiperf, llm-d or OpenMetrics.",
     "sweep": "Replay a grid of configurations into one dataset, on all cores.",
     "trace": "Summarize a trace, or convert, cut, scale or sample it.",
+    "hits": "Draw the hit rate of a prefix cache against its capacity.",
     "rank": "Train rankers of prompts by the length of their answers, evaluate them, and score prompts.",
     "presets": "List the workloads that synthesize draws, and where their numbers come from.",
     "synthesize": "Make a trace from published statistics and write it to a file.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["EXAMPLES", "FORMATS", "PRESETS", "TRACE", "epilogue"]
+__all__ = ["EXAMPLES", "FORMATS", "PRESETS", "SESSIONS", "TRACE", "epilogue"]
 
 FORMATS: Final = (
     *("agentic_mooncake", "aibrix", "applied_compute_agentic", "azure", "bailian", "baseten", "burstgpt"),
@@ -24,6 +24,9 @@ _ON: Final = "--model llama-3.1-8b --gpu h100-sxm"
 
 TRACE: Final = "synthesize azure-conv --requests 1000 --seed 1 --out trace.csv"
 """Makes the trace of the examples."""
+
+SESSIONS: Final = "synthesize alibaba-chat --sessions 300 --seed 1 --out sessions.csv"
+"""Makes the trace with sessions of the examples."""
 
 EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "replay": (
@@ -51,6 +54,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "export": ("export result --out bench.json", "export result --format llm-d --out report.yaml"),
     "sweep": ("sweep study.toml --out swept", "sweep study.toml --out swept --executor ray"),
     "trace": ("trace trace.csv", "trace convert trace.jsonl --out trace.parquet"),
+    "hits": (
+        "hits sessions.csv --model llama-3.1-8b --page hits.html",
+        f"hits sessions.csv {_ON} --replay --policy vllm --prefix-caching",
+    ),
     "rank": ("rank score prompts.jsonl --model ranker --out scores.csv",),
     "presets": ("presets", "presets tracelab-codex"),
     "synthesize": (
@@ -87,4 +94,6 @@ def epilogue(command: str) -> str:
     lines += ["Examples:", *(f"  paceline {example}" for example in EXAMPLES[command])]
     if any("trace.csv" in example for example in EXAMPLES[command]):
         lines += ["A trace.csv to try them with:", f"  paceline {TRACE}"]
+    if any("sessions.csv" in example for example in EXAMPLES[command]):
+        lines += ["A sessions.csv to try them with:", f"  paceline {SESSIONS}"]
     return "\n".join(lines)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from paceline.policies.prefix_hash import prefix_hash
     from paceline.policies.programs import atlas, plas
     from paceline.policies.quotas import quotas
+    from paceline.policies.reuse_probability import reuse_probability
     from paceline.policies.round_robin_quanta import round_robin_quanta
     from paceline.policies.sarathi import sarathi
     from paceline.policies.session_affinity import session_affinity
@@ -89,6 +90,7 @@ __all__ = [
     "prefix_hash",
     "quotas",
     "residual_sjf",
+    "reuse_probability",
     "round_robin_quanta",
     "sarathi",
     "session_affinity",
@@ -142,6 +144,7 @@ attach(
         "prefix_hash": ("prefix_hash",),
         "programs": ("atlas", "plas"),
         "quotas": ("quotas",),
+        "reuse_probability": ("reuse_probability",),
         "round_robin_quanta": ("round_robin_quanta",),
         "sarathi": ("sarathi",),
         "session_affinity": ("session_affinity",),

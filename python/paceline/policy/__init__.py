@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from paceline.policy.at_router import hold, reject
     from paceline.policy.books import ActiveBlocks, PrefixIndex, PromptTree
     from paceline.policy.counting import fewest_requests, fewest_tokens, round_robin
+    from paceline.policy.eviction import Eviction
     from paceline.policy.expressions import (
         Expr,
         accumulated,
+        block,
         cluster,
         ilog2,
         inst,
@@ -69,6 +71,7 @@ __all__ = [
     "Class",
     "Decodes",
     "Displace",
+    "Eviction",
     "Expr",
     "Flip",
     "Gather",
@@ -103,6 +106,7 @@ __all__ = [
     "Ties",
     "accumulated",
     "affinity",
+    "block",
     "cluster",
     "fewest_requests",
     "fewest_tokens",
@@ -133,9 +137,11 @@ attach(
         "at_router": ("hold", "reject"),
         "books": ("ActiveBlocks", "PrefixIndex", "PromptTree"),
         "counting": ("fewest_requests", "fewest_tokens", "round_robin"),
+        "eviction": ("Eviction",),
         "expressions": (
             "Expr",
             "accumulated",
+            "block",
             "cluster",
             "ilog2",
             "inst",

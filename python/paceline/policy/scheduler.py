@@ -14,6 +14,7 @@ from paceline._clock import TICKS_PER_SECOND
 from paceline._toml import close_matches
 from paceline.errors import PolicyError
 from paceline.policy.composition import check_composition
+from paceline.policy.eviction import Eviction
 from paceline.policy.expressions.accumulated import Accumulated
 from paceline.policy.expressions.scope import Scope, condition
 from paceline.policy.expressions.tree import Expr, Operand
@@ -305,6 +306,8 @@ class Scheduler(Value):
         """Yield each expression of the scheduler."""
         limits = (self.max_num_batched_tokens, self.long_prefill_token_threshold, self.bucket)
         yield from (each for each in limits if isinstance(each, Expr))
+        if self.prefix_cache is not None and isinstance(self.prefix_cache.evict, Eviction):
+            yield from self.prefix_cache.evict.expressions()
         if not self.ranks:
             return
         for each, keys in keys_in(self.order, self.classes, self.refresh):
@@ -417,7 +420,7 @@ class Scheduler(Value):
             "requeue_late": self.requeue_late,
             "prefix_cache": None
             if self.prefix_cache is None
-            else {"unknown_first": self.prefix_cache.unknown_first},
+            else self.prefix_cache.to_wire(names or Names()),
             "schedule_ahead": self.schedule_ahead,
         }
 

@@ -14,6 +14,7 @@ from paceline.objectives import SLO
 from paceline.policy.at_router import hold, reject
 from paceline.policy.books import ActiveBlocks, PrefixIndex, PromptTree
 from paceline.policy.counting import fewest_requests, fewest_tokens, round_robin
+from paceline.policy.eviction import Eviction
 from paceline.policy.expressions import text
 from paceline.policy.expressions.tree import Expr
 from paceline.policy.flips import flip
@@ -61,7 +62,7 @@ __all__ = [
 
 _STAGES: dict[str, type] = {cls.__dataclass_fields__["kind"].default: cls for cls in get_args(Stage)}
 _PREEMPTIONS: dict[str, type] = {"recompute": Recompute, "swap": Swap, "swap_over_pcie": PcieSwap}
-_AS_TEXT = (Expr, Chain, Migrate, Quantum, Levels, Displace)
+_AS_TEXT = (Expr, Chain, Migrate, Quantum, Levels, Displace, Eviction)
 _NAMES: dict[str, Any] = {
     **text.NAMES,
     "pick": pick,
@@ -83,6 +84,7 @@ _NAMES: dict[str, Any] = {
     "Quantum": Quantum,
     "Levels": Levels,
     "Displace": Displace,
+    "Eviction": Eviction,
 }
 
 
@@ -268,7 +270,10 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
                 raise PolicyError(f"kind of preemption must be one of {known}, was {said(kind)}")
             fields["preemption"] = build(_PREEMPTIONS[kind], fields["preemption"], "preemption")
         if "prefix_cache" in fields:
-            fields["prefix_cache"] = build(PrefixCache, fields["prefix_cache"], "prefix_cache")
+            cache = dict(_table(fields["prefix_cache"], "prefix_cache"))
+            if "evict" in cache:
+                cache["evict"] = _read(cache["evict"], "evict of prefix_cache")
+            fields["prefix_cache"] = build(PrefixCache, cache, "prefix_cache")
         if "loras" in fields:
             fields["loras"] = build(Loras, fields["loras"], "loras")
         if "order" in fields:

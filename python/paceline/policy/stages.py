@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Literal
 from paceline._arguments import typed, typed_fields
 from paceline._check import is_number, said
 from paceline.errors import ConfigError, PolicyError
+from paceline.policy.eviction import Eviction
+from paceline.policy.expressions.tree import Expr
+from paceline.policy.expressions.wire import Names
 from paceline.policy.value import Value
 
 if TYPE_CHECKING:
@@ -366,7 +369,7 @@ Preemption = Recompute | Swap | PcieSwap
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-@typed_fields(PolicyError)
+@typed_fields(PolicyError, but=("evict",))
 class PrefixCache(Value):
     """Keep full blocks for later requests with the same prefix.
 
@@ -375,6 +378,39 @@ class PrefixCache(Value):
     unknown_first
         Whether freed blocks without known content are reused before all others
         (vLLM 0.33.0) or in order of their release (vLLM 0.11.0).
+    evict
+        The order in which cached blocks that no request holds are evicted: an `Eviction`, or a number as its
+        ``order``. None: the least recently freed first.
+
+    Raises
+    ------
+    PolicyError
+        If ``evict`` is neither, or is given without ``unknown_first``.
+
+    Examples
+    --------
+    The last blocks of prompts first:
+
+    >>> from paceline.policy import PrefixCache, block
+    >>> PrefixCache(evict=-block.position).evict.order
+    -block.position
     """
 
     unknown_first: bool = True
+    evict: Eviction | Expr | float | None = None
+
+    def __post_init__(self) -> None:
+        if self.evict is None:
+            return
+        if not isinstance(self.evict, Eviction):
+            object.__setattr__(self, "evict", Eviction(order=self.evict))
+        if not self.unknown_first:
+            raise PolicyError(
+                "evict of a PrefixCache must be None unless unknown_first: blocks without known content have "
+                "no place in the order"
+            )
+
+    def to_wire(self, names: Names) -> dict[str, object]:
+        """Return the cache as the engine reads it."""
+        evict = self.evict.to_wire(names) if isinstance(self.evict, Eviction) else None
+        return {"unknown_first": self.unknown_first, **({"evict": evict} if evict else {})}

@@ -24,6 +24,10 @@ _STUDIES: Final = {
         "paceline.study.fairness",
         "Fair shares of one instance: FCFS, round robin, least service, VTC and DLPM side by side.",
     ),
+    "kv-reuse": (
+        "paceline.study.kv_reuse",
+        "Eviction of cached prefixes by their probability of reuse, against LRU (Wang et al.).",
+    ),
     "layered-prefill": (
         "paceline.study.layered_prefill",
         "Layered prefill against chunked prefill on mixtures of experts (Lee et al.).",

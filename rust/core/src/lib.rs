@@ -50,6 +50,7 @@ mod instance;
 mod kv;
 mod metrics;
 pub mod policy;
+mod reuse;
 mod series;
 mod time;
 mod timeline;
@@ -72,6 +73,7 @@ pub use metrics::{
     Buffer, Columns, Declared, Event, EventKind, InstanceStats, Measured, MediumStats, NO_INSTANCE,
     NetworkStats, Reason, Sketch, Spans, Spread, Status,
 };
+pub use reuse::{Lookup, Reuse};
 pub use series::Series;
 pub use time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
 pub use timeline::{Reading, Rows, Sample, State, Sums, Timeline};

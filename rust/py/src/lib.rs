@@ -8,6 +8,7 @@ mod error;
 mod guard;
 mod outcome;
 mod recorded;
+mod reuse;
 mod simulation;
 mod sketch;
 mod spread;
@@ -26,6 +27,8 @@ mod _core {
     use super::guard::fail;
     #[pymodule_export]
     use super::outcome::Outcome;
+    #[pymodule_export]
+    use super::reuse::reuse;
     #[pymodule_export]
     use super::simulation::Simulation;
     #[pymodule_export]

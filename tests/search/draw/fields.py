@@ -70,6 +70,8 @@ OF_REQUEST: Fields = {**STEADY, **DRIFTING}
 IN_CLASSES: Fields = {
     name: near for name, near in OF_REQUEST.items() if name not in ("req.joined_s", "req.quanta", "req.level")
 }
+OF_BLOCK: Fields = _near(field_values.OF_BLOCK)
+STEADY_OF_BLOCK: Fields = {name: near for name, near in OF_BLOCK.items() if name != "block.idle_s"}
 OF_INSTANCE: Fields = _near(field_values.OF_INSTANCE)
 ABOUT_A_REQUEST: Fields = _near(field_values.ABOUT_A_REQUEST)
 CANDIDATE: Fields = {**OF_INSTANCE, **ABOUT_A_REQUEST}

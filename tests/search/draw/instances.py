@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from search.draw import accumulators, costs, preemption, ranking, speculation, stages, step_limits
+from search.draw import (
+    accumulators,
+    costs,
+    expressions,
+    fields,
+    preemption,
+    ranking,
+    speculation,
+    stages,
+    step_limits,
+)
 from search.draw.expressions import Wire
 from search.draw.source import Source
 
@@ -159,4 +169,15 @@ def _cuts(several: list[Wire]) -> bool:
 
 
 def _cache(source: Source) -> Wire:
-    return {"unknown_first": source.chance(0.5)}
+    if source.chance(0.5):
+        return {"unknown_first": source.chance(0.5)}
+    return {"unknown_first": True, "evict": _eviction(source)}
+
+
+def _eviction(source: Source) -> Wire:
+    """Draw the order in which cached blocks are evicted."""
+    order = expressions.number(source, fields.STEADY_OF_BLOCK)
+    if source.chance(0.4):
+        return {"order": order, "groups": None}
+    by = expressions.number(source, fields.STEADY_OF_BLOCK)
+    return {"order": order, "groups": {"by": by, "first": expressions.number(source, fields.OF_BLOCK)}}

@@ -121,6 +121,11 @@ def _of_instance(instance: Wire) -> Iterator[str]:
     if scheduler["prefix_cache"]:
         first = "unknown first" if scheduler["prefix_cache"]["unknown_first"] else "queued alike"
         yield f"prefix cache: {first}"
+        evict = scheduler["prefix_cache"].get("evict")
+        if evict:
+            yield f"evict: {'groups' if evict['groups'] else 'one order'}"
+            for part in (evict["order"], *(evict["groups"] or {}).values()):
+                yield from _fields("evict", part)
     order = scheduler["order"]
     yield f"order: {order['kind']}"
     if order["kind"] == "ranked":

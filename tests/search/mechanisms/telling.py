@@ -82,6 +82,7 @@ def _without(config: Wire) -> Iterator[tuple[str, Wire]]:
     yield from _changed(config, "displace: most", lambda one: _in_admission(one, "most", 0))
     yield from _changed(config, "displace: when", lambda one: _in_admission(one, "when", None))
     yield from _changed(config, "prefix cache: unknown first", _queued_alike)
+    yield from _changed(config, "prefix cache: evict", _least_recently_freed)
     for name in IN_CONFIG:
         if config.get(name, SIMPLE[name]) != SIMPLE[name]:
             yield name, {**config, name: SIMPLE[name]}
@@ -128,4 +129,12 @@ def _in_admission(scheduler: Wire, name: str, value: Any) -> Wire:
 
 
 def _queued_alike(scheduler: Wire) -> Wire:
-    return {**scheduler, "prefix_cache": scheduler["prefix_cache"] and {"unknown_first": False}}
+    cache = scheduler["prefix_cache"]
+    if cache is None or cache.get("evict"):
+        return scheduler
+    return {**scheduler, "prefix_cache": {"unknown_first": False}}
+
+
+def _least_recently_freed(scheduler: Wire) -> Wire:
+    cache = scheduler["prefix_cache"]
+    return {**scheduler, "prefix_cache": cache and {"unknown_first": cache["unknown_first"]}}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-from paceline.policy import cluster, inst, oracle, req
+from paceline.policy import block, cluster, inst, oracle, req
 from paceline.policy.expressions.fields import FIELDS
 from paceline.policy.expressions.kinds import PHASES
 from paceline.policy.expressions.syntax import COMPARISONS
@@ -29,6 +29,7 @@ _SPACES: dict[str, Any] = {
     "here": inst.here,
     "there": inst.there,
     "oracle": oracle,
+    "block": block,
 }
 _BY_WIRE = {(space, meaning.wire): meaning for (space, _), meaning in FIELDS.items()}
 _LABELS: dict[str, tuple[str, ...]] = {

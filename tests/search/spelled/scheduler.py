@@ -7,6 +7,7 @@ from typing import Any
 from paceline.policy import (
     Class,
     Displace,
+    Eviction,
     Levels,
     Loras,
     Quantum,
@@ -66,8 +67,20 @@ def spell(wire: Wire, blocks: int) -> Scheduler:
         admission=_admission(wire["admission"]),
         watermark=(wire["watermark_blocks"] + 0.5) / blocks if wire["watermark_blocks"] else 0.0,
         preemption=_preemption(wire["preemption"]),
-        prefix_cache=wire["prefix_cache"] and PrefixCache(**wire["prefix_cache"]),
+        prefix_cache=_cache(wire["prefix_cache"]),
     )
+
+
+def _cache(wire: Wire | None) -> PrefixCache | None:
+    if wire is None:
+        return None
+    evict = wire.get("evict")
+    if evict is None:
+        return PrefixCache(unknown_first=wire["unknown_first"])
+    groups = evict["groups"] or {}
+    parts = {"order": evict["order"], "groups": groups.get("by"), "first": groups.get("first")}
+    spelled = {name: number(part) for name, part in parts.items() if part is not None}
+    return PrefixCache(unknown_first=wire["unknown_first"], evict=Eviction(**spelled))
 
 
 def _limits(wire: Wire) -> dict[str, Any]:

@@ -121,6 +121,12 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
     "residual_sjf": st.builds(
         policies.residual_sjf, max_wait_s=st.sampled_from([0.0, 2.0, 30.0]), block_tokens=st.just(4), **LIMITS
     ),
+    "reuse_probability": st.builds(
+        policies.reuse_probability,
+        category=st.just("priority"),
+        reuse=st.sampled_from([{0: (0.5, 2.0)}, {0: (0.5, 2.0), 1: (0.9, 0.1)}]),
+        **LIMITS,
+    ),
     "dlpm": st.builds(policies.dlpm, quantum=st.sampled_from([1.0, 30.0, 1000.0]), **LIMITS),
     "flow_control": st.builds(
         policies.flow_control,

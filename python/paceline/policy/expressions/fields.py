@@ -28,7 +28,7 @@ class Meaning:
     Attributes
     ----------
     space
-        The namespace of the field: ``req``, ``inst``, ``slo`` or ``oracle``.
+        The namespace of the field: ``req``, ``inst``, ``slo``, ``oracle`` or ``block``.
     name
         Its name in expressions.
     wire

@@ -1,4 +1,4 @@
-"""The namespaces `req`, `inst`, `slo`, `oracle` and `cluster`, which declare the fields of expressions."""
+"""The namespaces `req`, `inst`, `slo`, `oracle`, `block` and `cluster`, and the fields that they declare."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paceline.policy.expressions.fields import FIELDS, Meaning, Source, Takes, d
 from paceline.policy.expressions.kinds import Kind
 from paceline.policy.expressions.tree import Expr, Field, Over, Reduction, lift
 
-__all__ = ["Cluster", "Namespace", "UnknownField", "cluster", "inst", "oracle", "req", "slo"]
+__all__ = ["Cluster", "Namespace", "UnknownField", "block", "cluster", "inst", "oracle", "req", "slo"]
 
 
 class UnknownField(PolicyError, AttributeError):
@@ -235,6 +235,22 @@ class Oracle(Namespace):
     reasoning_tokens = _Plain("Tokens of its output that are reasoning.", unit="tokens")
 
 
+class Block(Namespace):
+    """The fields of a cached block that no request holds, which `Eviction` reads."""
+
+    space = "block"
+
+    last_use = _Plain("Time at which it was freed last.", wire="used_s", unit="s")
+    idle = _Plain(
+        "Time since then, as of the latest moment at which its instance freed blocks.",
+        wire="idle_s",
+        unit="s",
+        drifts=True,
+    )
+    uses = _Plain("Requests that have held it since its content was computed.", unit="requests")
+    position = _Plain("Its place, from 0, in the sequence of the request that freed it last.", unit="blocks")
+
+
 class Objectives(Namespace):
     """The bounds of the policy's `SLO`, in seconds."""
 
@@ -440,6 +456,9 @@ inst = Candidate("inst")
 
 oracle = Oracle("oracle")
 """What no real scheduler knows of the request."""
+
+block = Block("block")
+"""A cached block, in expressions."""
 
 slo = Objectives("slo")
 """The objectives of the policy."""

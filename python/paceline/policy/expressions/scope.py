@@ -30,6 +30,13 @@ class Scope(Enum):
     """The places of an expression, and the namespaces that can be read in each."""
 
     QUEUE = _visible("req", "oracle", cluster=False, there="a queue ranks requests: use req and oracle")
+    EVICTION = _visible(
+        "req",
+        "oracle",
+        "block",
+        cluster=False,
+        there="a block is evicted by what is known of it: use block, and req, the request that freed it last",
+    )
     DISPLACE = _visible("inst", cluster=False, there="displacement depends on the instance alone: use inst")
     STEP = _visible("inst", cluster=False, there="a step depends on its instance alone: use inst")
     ARRIVAL = _visible(

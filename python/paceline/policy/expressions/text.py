@@ -21,6 +21,7 @@ NAMES: Mapping[str, Any] = {
     "inst": namespaces.inst,
     "slo": namespaces.slo,
     "oracle": namespaces.oracle,
+    "block": namespaces.block,
     "cluster": namespaces.cluster,
     "minimum": functions.minimum,
     "maximum": functions.maximum,

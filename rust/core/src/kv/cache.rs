@@ -15,39 +15,11 @@
 
 use rustc_hash::FxHashMap;
 
+use super::content::{Block, Content};
+use super::eviction::Eviction;
 use super::first_copies::{FirstCopies, NONE};
-
-/// The number of a block.
-pub type Block = u32;
-
-/// The content of a full block, as a number that is equal for equal contents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Content(u64);
-
-impl Content {
-    /// Of a block that is not full, or whose content was lost.
-    const UNKNOWN: Self = Self(0);
-    /// The bit of contents that belong to one request.
-    const OWN: u64 = 1 << 63;
-
-    /// A content that several requests may have, by its number.
-    #[inline]
-    pub fn shared(number: u32) -> Self {
-        Self(u64::from(number) + 1)
-    }
-
-    /// A content that only one request has, by its position in the request.
-    #[inline]
-    pub fn own(request: u32, position: u32) -> Self {
-        Self(Self::OWN | u64::from(request) << 32 | u64::from(position))
-    }
-
-    /// The number of a shared content.
-    #[inline]
-    fn number(self) -> Option<usize> {
-        (self.0 & Self::OWN == 0 && self.0 > 0).then(|| (self.0 - 1) as usize)
-    }
-}
+use crate::config::EvictionConfig;
+use crate::hint::rare;
 
 /// The state of a block.
 #[derive(Debug, Clone)]
@@ -106,6 +78,8 @@ pub struct PrefixCache {
     unknown_first: bool,
     /// See [`Self::evictions`].
     evictions: u64,
+    /// The free blocks whose content is known, if they are not in the free queue.
+    eviction: Option<Box<Eviction>>,
 }
 
 impl PrefixCache {
@@ -124,7 +98,25 @@ impl PrefixCache {
             own: FxHashMap::default(),
             unknown_first,
             evictions: 0,
+            eviction: None,
         }
+    }
+
+    /// The same cache, which evicts known contents in this order once all other blocks are in use.
+    pub(crate) fn with_eviction(mut self, config: Option<&EvictionConfig>) -> Self {
+        self.eviction = config.map(|config| Box::new(Eviction::new(config)));
+        self
+    }
+
+    /// Whether known contents are evicted in another order than that of the free queue.
+    pub(super) fn orders_eviction(&self) -> bool {
+        self.eviction.is_some()
+    }
+
+    /// The order of eviction, if it is not that of the free queue.
+    #[inline]
+    pub(super) fn eviction(&mut self) -> Option<&mut Eviction> {
+        self.eviction.as_deref_mut()
     }
 
     /// Makes room for so many shared contents in all.
@@ -164,23 +156,27 @@ impl PrefixCache {
     pub fn find(&self, content: Content) -> Option<Block> {
         let first = match content.number() {
             Some(number) => self.shared.get(number),
-            None => self.own.get(&content.0).copied().unwrap_or(NONE),
+            None => self.own.get(&content.key()).copied().unwrap_or(NONE),
         };
         (first != NONE).then_some(first)
     }
 
-    /// Allocates the block at the front of the free queue.
+    /// Allocates the block at the front of the free queue, or the first in the order of eviction.
     ///
     /// # Panics
     ///
     /// If no block is free. Callers check the count first.
     pub fn take(&mut self) -> Block {
-        let block = self.front;
+        let block = if self.front == NONE { self.first_known() } else { self.front };
         assert!(block != NONE, "Invariant: free blocks are counted before one is allocated");
         if block as usize + 1 == self.entries.len() && block + 1 < self.capacity {
             self.enter_next(block);
         }
         self.unqueue(block);
+        if let Some(eviction) = &mut self.eviction {
+            rare();
+            eviction.allocate(block);
+        }
         let entry = &mut self.entries[block as usize];
         entry.references = 1;
         if entry.content != Content::UNKNOWN {
@@ -188,6 +184,12 @@ impl PrefixCache {
             self.forget(block);
         }
         block
+    }
+
+    /// The first block in the order of eviction, or `NONE`.
+    #[inline(never)]
+    fn first_known(&self) -> Block {
+        self.eviction.as_ref().and_then(|eviction| eviction.first()).unwrap_or(NONE)
     }
 
     /// Adds the entry of the block after `block`, the first that was never allocated, behind it in the free queue.
@@ -205,6 +207,10 @@ impl PrefixCache {
     pub fn touch(&mut self, block: Block) {
         if self.is_free(block) {
             self.unqueue(block);
+        }
+        if let Some(eviction) = &mut self.eviction {
+            rare();
+            eviction.hit(block);
         }
         self.entries[block as usize].references += 1;
     }
@@ -227,15 +233,21 @@ impl PrefixCache {
         }
     }
 
-    /// Releases one holder of each block, in the order in which blocks are to be reused. Returns how many are free now.
-    pub fn release(&mut self, blocks: impl DoubleEndedIterator<Item = Block> + Clone) -> u64 {
+    /// Releases one holder of each block, in the order in which blocks are to be reused: the last of a sequence first.
+    /// Returns how many are free now.
+    pub fn release(
+        &mut self,
+        blocks: impl DoubleEndedIterator<Item = Block> + ExactSizeIterator + Clone,
+    ) -> u64 {
         let mut freed = 0;
+        let mut position = blocks.len() as u32;
         for block in blocks.clone() {
+            position -= 1;
             let entry = &mut self.entries[block as usize];
             debug_assert!(entry.references > 0, "Invariant: only held blocks are released");
             entry.references -= 1;
             if entry.references == 0 && !(self.unknown_first && entry.content == Content::UNKNOWN) {
-                self.queue_at_back(block);
+                self.queue_known(block, position);
                 freed += 1;
             }
         }
@@ -250,6 +262,18 @@ impl PrefixCache {
         }
         self.free += freed;
         freed
+    }
+
+    /// Queues a free block by its content: its eviction loses that. It was at `position` of its sequence.
+    fn queue_known(&mut self, block: Block, position: u32) {
+        match &mut self.eviction {
+            None => self.queue_at_back(block),
+            Some(eviction) => {
+                rare();
+                self.known_free += 1;
+                eviction.add(block, position);
+            }
+        }
     }
 
     /// Appends a block to the back of the free queue.
@@ -277,10 +301,18 @@ impl PrefixCache {
         self.front = block;
     }
 
-    /// Removes a block from the free queue.
+    /// Removes a block from the free queue, or from the order of eviction.
     fn unqueue(&mut self, block: Block) {
         let Entry { before, after, content, .. } = self.entries[block as usize];
+        self.free -= 1;
         self.known_free -= u64::from(content != Content::UNKNOWN);
+        if let Some(eviction) = &mut self.eviction
+            && content != Content::UNKNOWN
+        {
+            rare();
+            eviction.remove(block);
+            return;
+        }
         match before {
             NONE => self.front = after,
             _ => self.entries[before as usize].after = after,
@@ -289,14 +321,13 @@ impl PrefixCache {
             NONE => self.back = before,
             _ => self.entries[after as usize].before = before,
         }
-        self.free -= 1;
     }
 
     /// The place that has the first copy of a content.
     fn first_of(&mut self, content: Content) -> &mut u32 {
         match content.number() {
             Some(number) => self.shared.get_mut(number),
-            None => self.own.entry(content.0).or_insert(NONE),
+            None => self.own.entry(content.key()).or_insert(NONE),
         }
     }
 
@@ -336,7 +367,7 @@ impl PrefixCache {
             *first = if alone { NONE } else { twin_after };
         }
         if alone && content.number().is_none() {
-            self.own.remove(&content.0);
+            self.own.remove(&content.key());
         }
     }
 }

@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::cache::{Block, Content, PrefixCache};
+use super::cache::PrefixCache;
+use super::content::{Block, Content};
+use super::eviction::Eviction;
 use super::pool::{BlockPool, OutOfBlocks};
 use super::prefixes::Prefixes;
 use crate::config::{PrefixCacheConfig, SpeculationConfig};
@@ -122,11 +124,12 @@ impl Memory {
     pub(crate) fn new(
         capacity: u64,
         block_tokens: u32,
-        caching: Option<PrefixCacheConfig>,
+        caching: Option<&PrefixCacheConfig>,
         prefixes: Arc<Prefixes>,
     ) -> Self {
         let cache = caching.map(|caching| {
-            Box::new(PrefixCache::new(capacity as u32, prefixes.contents(), caching.unknown_first))
+            let cache = PrefixCache::new(capacity as u32, prefixes.contents(), caching.unknown_first);
+            Box::new(cache.with_eviction(caching.evict.as_deref()))
         });
         Self {
             pool: BlockPool::new(capacity),
@@ -156,6 +159,17 @@ impl Memory {
             cache.grow(prefixes.contents() + usize::from(self.hashes_next));
         }
         std::mem::replace(&mut self.prefixes, prefixes)
+    }
+
+    /// Whether cached blocks are evicted in another order than that of the free queue.
+    pub(crate) fn orders_eviction(&self) -> bool {
+        self.cache.as_ref().is_some_and(|cache| cache.orders_eviction())
+    }
+
+    /// The order of eviction, if it is not that of the free queue.
+    #[inline]
+    pub(super) fn eviction(&mut self) -> Option<&mut Eviction> {
+        self.cache.as_mut()?.eviction()
     }
 
     /// Blocks that no request holds.
@@ -399,8 +413,8 @@ mod tests {
     const FIRST: ContentOwner = ContentOwner { request: 0, prompt: 12, known: 99 };
 
     fn memory(caches: bool) -> Memory {
-        let caching = caches.then_some(PrefixCacheConfig { unknown_first: true });
-        Memory::new(10, 4, caching, Arc::new(Prefixes::none()))
+        let caching = caches.then_some(PrefixCacheConfig { unknown_first: true, evict: None });
+        Memory::new(10, 4, caching.as_ref(), Arc::new(Prefixes::none()))
     }
 
     #[test]

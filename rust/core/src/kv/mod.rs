@@ -2,7 +2,9 @@
 
 mod block_size;
 mod cache;
+mod content;
 mod copies;
+mod eviction;
 mod first_copies;
 mod memory;
 mod pool;
@@ -12,8 +14,8 @@ mod store;
 mod swap_space;
 
 pub(crate) use block_size::BlockSize;
-pub(crate) use cache::Block;
 pub use cache::PrefixCache;
+pub(crate) use content::Block;
 pub(crate) use memory::{BlockTable, ContentOwner, Memory, Released};
 pub use pool::{BlockPool, OutOfBlocks};
 pub use prefixes::Prefixes;

@@ -207,7 +207,8 @@ impl Prefixes {
             }
             said[session] = total;
             let branch = &mut branches[base[session] as usize];
-            branch.1 = branch.1.max(total / u64::from(block_tokens));
+            // The last block may be begun only: `begun` names it too.
+            branch.1 = branch.1.max(total.div_ceil(u64::from(block_tokens)));
             first[row] = base[session];
         }
         let mut next = 0u64;
@@ -279,14 +280,21 @@ impl Prefixes {
         }
     }
 
-    /// The number of the content of a prompt's block at `position`, full or not, if other requests may have it too. The
-    /// blocks are those of the trace.
+    /// The number of the content of a prompt's block at `position`, full or not, if other requests may have it too.
     #[inline]
     pub(crate) fn begun(&self, request: u32, position: u32) -> Option<u32> {
         match &self.kind {
             Kind::None => None,
-            Kind::Ids(Ids { ends, nodes, .. }) => {
-                of_row(ends, nodes, request as usize).get(position as usize).copied()
+            Kind::Ids(Ids { ends, nodes, fine, coarse, .. }) => {
+                let own = of_row(ends, nodes, request as usize);
+                // A block of the engine that has only some of the trace's ends with the last of them.
+                let last = ((position + 1) * coarse - 1) / fine;
+                let at = if *coarse > 1 && position * coarse < own.len() as u32 {
+                    last.min(own.len() as u32 - 1)
+                } else {
+                    last
+                };
+                own.get(at as usize).map(|node| node * fine + position % fine)
             }
             Kind::Sessions { .. } => self.shared(request, 0, position),
         }

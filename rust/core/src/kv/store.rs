@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use super::cache::Block;
+use super::content::Block;
 use super::memory::{BlockTable, ContentOwner, Memory};
 use super::prefixes::Prefixes;
 use super::residency::{Account, Residency, Tier};
 use super::swap_space::SwapSpace;
 use crate::config::InstanceConfig;
+use crate::hint::rare;
 use crate::metrics::InstanceStats;
+use crate::policy::Field;
 use crate::time::Ticks;
 
 /// The KV of one instance.
@@ -30,7 +32,7 @@ pub(crate) struct KvStore {
 impl KvStore {
     /// The memory of an instance, all blocks free.
     pub(crate) fn new(config: &InstanceConfig, prefixes: &Arc<Prefixes>) -> Self {
-        let caching = config.scheduler.prefix_cache;
+        let caching = config.scheduler.prefix_cache.as_ref();
         let gpu = Memory::new(config.blocks, config.block_tokens, caching, Arc::clone(prefixes));
         Self {
             gpu: match &config.speculation {
@@ -159,6 +161,15 @@ impl KvStore {
         self.gpu.assign(owner, tokens, table);
     }
 
+    /// Notes that a request is going to release its blocks, with the numbers of its fields that decide on their eviction.
+    #[inline]
+    pub(crate) fn begin_release(&mut self, now: Ticks, number: impl Fn(Field) -> f64) {
+        if let Some(eviction) = self.gpu.eviction() {
+            rare();
+            eviction.begin_freeing(now, number);
+        }
+    }
+
     /// Releases the blocks of a request with `tokens` computed tokens. `returns`: the
     /// request will be admitted again.
     #[inline]
@@ -258,9 +269,9 @@ mod tests {
     use crate::config::{Preemption, PrefixCacheConfig};
 
     fn store(preemption: Preemption, caches: bool) -> KvStore {
-        let caching = caches.then_some(PrefixCacheConfig { unknown_first: true });
+        let caching = caches.then_some(PrefixCacheConfig { unknown_first: true, evict: None });
         KvStore {
-            gpu: Memory::new(10, 4, caching, Arc::new(Prefixes::none())),
+            gpu: Memory::new(10, 4, caching.as_ref(), Arc::new(Prefixes::none())),
             cpu: SwapSpace::new(preemption),
             account: Account::default(),
             peak_blocks: 0,
@@ -312,12 +323,12 @@ mod tests {
         let prefix = PrefixIds { ends: vec![2, 4], ids: vec![1, 2, 1, 2], block_tokens: 4, outputs: None };
         let trace = Trace { prefix: Some(prefix), ..Trace::default() };
         let prefixes = Arc::new(Prefixes::new(&trace, 4).expect("the blocks are equally large"));
-        let caching = Some(PrefixCacheConfig { unknown_first: true });
+        let caching = Some(PrefixCacheConfig { unknown_first: true, evict: None });
         let [one, other] = [0, 1].map(|request| ContentOwner::of_prompt(request, 9));
         let mut hits = Vec::new();
         for leaves in [false, true] {
             let mut store = KvStore {
-                gpu: Memory::new(10, 4, caching, Arc::clone(&prefixes)),
+                gpu: Memory::new(10, 4, caching.as_ref(), Arc::clone(&prefixes)),
                 ..store(Preemption::Recompute, true)
             };
             let mut table = BlockTable::default();

@@ -116,7 +116,7 @@ impl Alike {
                 Some(part) => self.add(part),
                 None => self.alone = true,
             },
-            Expr::Field(Field::Column(_)) => self.alone = true,
+            Expr::Field(Field::Column(_) | Field::Block(_)) => self.alone = true,
             Expr::Field(Field::Inst(_, field, _)) => {
                 if matches!(field, InstField::Fits | InstField::PrefillS) {
                     self.add(Part::Prompt);

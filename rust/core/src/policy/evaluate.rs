@@ -5,7 +5,7 @@
 //! whole division, the meeting point bounds how long the value holds.
 
 use super::expr::{Aggregate, Expr, Op};
-use super::fields::{Field, InstField, InstanceRef, ReqField};
+use super::fields::{BlockField, Field, InstField, InstanceRef, ReqField};
 use super::linear::Linear;
 use super::number::Number;
 use super::validity::Validity;
@@ -22,6 +22,10 @@ pub(crate) trait Scope {
     }
     /// The number of the request in a column of the trace; without this, expressions see 0.
     fn column(&self, _index: u32) -> f64 {
+        0.0
+    }
+    /// A field of a block; without this, expressions see 0.
+    fn block(&self, _field: BlockField) -> f64 {
         0.0
     }
     /// The number of an accumulator; without this, expressions see 0.
@@ -125,6 +129,7 @@ fn evaluate<S: Scope, N: Number>(expr: &Expr, scope: &mut S, validity: &mut Vali
         Expr::Field(Field::Inst(which, field, class)) => N::of(scope.line(*which, *field, *class, validity)),
         Expr::Field(Field::Accumulator(index)) => N::fixed(scope.accumulated(*index)),
         Expr::Field(Field::Column(index)) => N::fixed(scope.column(*index)),
+        Expr::Field(Field::Block(field)) => N::fixed(scope.block(*field)),
         Expr::Op(op, arguments) => operate(*op, arguments, scope, validity),
         Expr::Over(aggregate, of, within) => N::fixed(over(*aggregate, of, within.as_deref(), scope)),
     }

@@ -158,6 +158,16 @@ impl Expr {
         }
     }
 
+    /// Calls `f` with each field that it reads.
+    pub(crate) fn visit_fields(&self, f: &mut dyn FnMut(Field)) {
+        match self {
+            Self::Const(_) => {}
+            Self::Field(field) => f(*field),
+            Self::Op(_, arguments) => arguments.iter().for_each(|argument| argument.visit_fields(f)),
+            Self::Over(_, of, _) => of.visit_fields(f),
+        }
+    }
+
     /// Whether it reads an accumulator for whose index `test` holds.
     pub(crate) fn reads_accumulator(&self, test: &dyn Fn(u32) -> bool) -> bool {
         match self {

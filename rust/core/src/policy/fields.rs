@@ -206,6 +206,20 @@ impl InstField {
     }
 }
 
+/// A field of a cached block that no request holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockField {
+    /// The time at which it was freed last, in seconds.
+    UsedS,
+    /// Seconds since then, as of the latest moment at which its instance freed blocks.
+    IdleS,
+    /// Requests that have held it since its content was computed.
+    Uses,
+    /// Its place, from 0, in the sequence of the request that freed it last.
+    Position,
+}
+
 /// The instance that a field belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstanceRef {
@@ -228,6 +242,8 @@ pub enum Field {
     Accumulator(u32),
     /// A column of numbers of the trace, for the request.
     Column(u32),
+    /// A field of a cached block.
+    Block(BlockField),
 }
 
 impl Field {
@@ -237,6 +253,7 @@ impl Field {
         let which = match scope {
             "req" if name == "column" => return Some(Self::Column(class)),
             "req" | "oracle" => return by_name(name).map(Self::Req),
+            "block" => return by_name(name).map(Self::Block),
             "group" => return (name == "accumulated").then_some(Self::Accumulator(class)),
             "inst" => InstanceRef::Candidate,
             "here" => InstanceRef::Here,

@@ -26,7 +26,7 @@ pub(crate) use condition::Condition;
 pub(crate) use evaluate::{Scope, holds_now, sort_key, sort_key_now, sort_key_of, value, value_now};
 pub use expr::{Aggregate, Expr, Op};
 pub(crate) use fields::Source;
-pub use fields::{Field, InstField, InstanceRef, ReqField};
+pub use fields::{BlockField, Field, InstField, InstanceRef, ReqField};
 pub(crate) use linear::Linear;
 pub use monitor::{Action, Live, Monitor};
 pub(crate) use number::Number;

@@ -25,7 +25,7 @@ def free_deferred(state: State) -> bool:
         if isinstance(one, Request):
             state.memory.release(one)
         else:
-            state.memory.pool.release(one)
+            state.memory.pool.release(*one)
     return bool(deferred)
 
 

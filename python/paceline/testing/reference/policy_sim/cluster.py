@@ -157,6 +157,8 @@ class Cluster:
 
     def advance(self, now: int) -> None:
         """Process all events of a moment."""
+        for replica in self.replicas:
+            replica.scheduler.memory.pass_time(now)
         if sum(replica.usage.steps for replica in self.replicas) > self._most_steps:
             raise NoEnd(f"no end in sight after {self._most_steps} steps")
         self._end_steps(now)

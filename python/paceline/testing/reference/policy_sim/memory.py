@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 from paceline.testing.reference.blocks import BlockPool, blocks_for
 from paceline.testing.reference.policy_sim.contents import Contents
+from paceline.testing.reference.policy_sim.eviction import EvictingPool
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.settings import Settings
 
@@ -24,7 +25,12 @@ class Memory:
 
     def __init__(self, blocks: int, settings: Settings, contents: Contents | None) -> None:
         cache = settings.prefix_cache
-        self.pool = BlockPool(blocks, unknown_first=cache is None or cache["unknown_first"])
+        evict = None if cache is None else cache.get("evict")
+        self.pool = (
+            BlockPool(blocks, unknown_first=cache is None or cache["unknown_first"])
+            if evict is None
+            else EvictingPool(blocks, evict)
+        )
         self.cpu_pool = BlockPool(settings.swap["blocks"] if settings.swap else 0)
         self.swap_overflows = 0
         self.queried_tokens, self.hit_tokens = 0, 0  # of the prefix cache, once an admission
@@ -38,6 +44,11 @@ class Memory:
     def free(self) -> int:
         """Blocks of the GPU that no request holds."""
         return self.pool.free
+
+    def pass_time(self, now: int) -> None:
+        """Note the present moment, where the eviction of blocks depends on it."""
+        if isinstance(self.pool, EvictingPool):
+            self.pool.now = now
 
     def blocks_for(self, tokens: int) -> int:
         """Blocks of a request with ``tokens`` tokens: those that they fill, and those of its states."""
@@ -117,7 +128,7 @@ class Memory:
 
     def release(self, request: Request) -> None:
         """Free a request's blocks on the GPU; its last block is reused first."""
-        self.pool.release(self.detach_blocks(request))
+        self.pool.release(self.detach_blocks(request), request)
         request.memory = None
 
     def lose(self, request: Request) -> None:

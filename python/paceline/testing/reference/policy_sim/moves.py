@@ -162,7 +162,7 @@ class Traffic:
                 self._end_stage(copy, now)
         for move in [one for one in self.moves if one.ends == now]:
             self.moves.remove(move)
-            self.replicas[move.source].free_sent(move.blocks)
+            self.replicas[move.source].free_sent(move.blocks, move.request)
             self.replicas[move.target].arrive(move.request, now)
             self._drop_cancelled(move.request, move.target, now)
             self.changed(now)

@@ -130,10 +130,10 @@ class Replica:
         self.scheduler.add(request, now)
         self._count_waiting()
 
-    def free_sent(self, blocks: list[int]) -> None:
+    def free_sent(self, blocks: list[int], request: Request) -> None:
         """Free the blocks of a migrated request, which its target has read by now."""
         self._changed = True
-        self.scheduler.free_sent(blocks)
+        self.scheduler.free_sent(blocks, request)
 
     def wake(self, now: int) -> None:
         """Try again to form a step if it is time."""
@@ -212,7 +212,7 @@ class Replica:
         stand_in, memory = handover.request, self.scheduler.memory
         self.scheduler.state.incoming.receiving.remove(stand_in)
         memory.register_full(stand_in, stand_in.computed)
-        self.free_sent(memory.detach_blocks(stand_in))
+        self.free_sent(memory.detach_blocks(stand_in), stand_in)
 
     def _join(self, request: Request, now: int) -> None:
         request.where = request.last = self.index
@@ -222,7 +222,7 @@ class Replica:
     def end_handover(self, handover: Handover) -> None:
         """Free the blocks of a request whose KV has been read, or is given up."""
         self.outgoing.remove(handover)
-        self.free_sent(handover.blocks)
+        self.free_sent(handover.blocks, handover.request)
 
     def offer(self, handover: Handover) -> None:
         """Add a request that is offered to the instance: it counts here from now on."""

@@ -183,7 +183,7 @@ class Scheduler:
         state.queue.remove(request)
         if request in state.incoming.received:
             state.incoming.received.remove(request)
-            self.free_sent(self.memory.detach_blocks(request))
+            self.free_sent(self.memory.detach_blocks(request), request)
         elif request.memory == "cpu":
             self.memory.cpu_pool.release(request.blocks)
         request.blocks, request.place, request.memory = [], "gone", None
@@ -201,12 +201,12 @@ class Scheduler:
         request.memory = "host"
         return self.memory.detach_blocks(request)
 
-    def free_sent(self, blocks: list[int]) -> None:
+    def free_sent(self, blocks: list[int], request: Request) -> None:
         """Free the blocks of a migrated request, which its target has read by now."""
         if self.settings.schedule_ahead:
-            self.state.deferred.append(blocks)
+            self.state.deferred.append((blocks, request))
         else:
-            self.memory.pool.release(blocks)
+            self.memory.pool.release(blocks, request)
 
     def blocks_of(self, request: Request) -> int:
         """Return the blocks that a request holds if it runs, else those that its admission needs.

@@ -43,7 +43,7 @@ class State:
         The prefills that run by groups of layers, and the tokens of each.
     group, groups : int
         The group that the batch ran in last, and the number of groups.
-    deferred : list of Request or list of int
+    deferred : list of Request or of blocks with their request
         Finished requests, and blocks that another instance has read, in the order of these events: the next
         decision still counts them as held.
     dropped : list of Request
@@ -70,7 +70,7 @@ class State:
     batch: dict[Request, int] = field(default_factory=dict)
     group: int = 0
     groups: int = 1
-    deferred: list[Request | list[int]] = field(default_factory=list)
+    deferred: list[Request | tuple[list[int], Request]] = field(default_factory=list)
     dropped: list[Request] = field(default_factory=list)
     loaded: list[int] = field(default_factory=list)
     loads: int = 0

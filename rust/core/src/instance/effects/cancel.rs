@@ -90,7 +90,7 @@ impl Effects<'_> {
             ranks.move_to(slot, List::Gone, now);
         }
         self.observe(Fact::Cancelled { ran: true }, slot, now);
-        self.free_or_defer(slot, true);
+        self.free_or_defer(slot, true, now);
     }
 
     /// Removes a request that waits and has no slot.
@@ -131,7 +131,7 @@ impl Effects<'_> {
         }
         self.observe(Fact::Cancelled { ran: false }, slot, now);
         if phase == Phase::Received {
-            self.free_or_defer(slot, false);
+            self.free_or_defer(slot, false, now);
         } else {
             self.on.requests.release(slot);
         }

@@ -99,7 +99,7 @@ impl Effects<'_> {
             } else {
                 self.observe(Fact::Finished, slot, now);
             }
-            self.free_or_defer(slot, true);
+            self.free_or_defer(slot, true, now);
         }
         self.on.completed = completed;
     }

@@ -61,7 +61,7 @@ impl Effects<'_> {
         self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
         self.on.kv.leave(Tier::Arriving, state.computed, &state.blocks);
         self.on.transfers.release_reserved();
-        self.free_or_defer(slot, false);
+        self.free_or_defer(slot, false, now);
         self.on.run.truncate(now)
     }
 }

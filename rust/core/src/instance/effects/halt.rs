@@ -35,7 +35,7 @@ impl Effects<'_> {
     /// Writes the final columns of the unfinished requests. The decode set's latest step
     /// ended at `latest`.
     fn write_unfinished(&mut self, latest: Ticks) {
-        self.release_all();
+        self.release_all(latest);
         for queued in self.on.queues.waiting().iter().filter(|queued| queued.slot.is_none()) {
             self.recorder.columns.status[queued.request as usize] = Status::Waiting as u8;
         }

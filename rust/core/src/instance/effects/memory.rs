@@ -3,24 +3,27 @@
 use super::Effects;
 use crate::hint::rare;
 use crate::instance::request::{Phase, Slot};
+use crate::instance::view::RequestView;
+use crate::policy::{Field, Validity};
 use crate::time::Ticks;
 
 impl Effects<'_> {
     /// Frees the blocks and the slot of a request that has left; where steps are decided
     /// ahead, once the next step is decided. `seated`: the request keeps its seat until
     /// then.
-    pub(super) fn free_or_defer(&mut self, slot: Slot, seated: bool) {
+    pub(super) fn free_or_defer(&mut self, slot: Slot, seated: bool, now: Ticks) {
         if self.on.settings.scheduler.schedule_ahead {
             rare();
             self.on.requests[slot].phase = Phase::Deferred;
             self.on.queues.ahead_mut().defer_free(slot, seated);
         } else {
-            self.free(slot);
+            self.free(slot, now);
         }
     }
 
     /// Frees the blocks and the slot of a request that has left.
-    fn free(&mut self, slot: Slot) {
+    fn free(&mut self, slot: Slot, now: Ticks) {
+        self.begin_release(slot, now);
         let state = &mut self.on.requests[slot];
         // A request that was moved to another instance may return, and a cancelled one may be sent again.
         let returns = state.generated < state.output || self.recorder.is_cancelled(state.request as usize);
@@ -28,12 +31,24 @@ impl Effects<'_> {
         self.on.requests.release(slot);
     }
 
+    /// Tells the KV cache which request is going to release its blocks.
+    pub(super) fn begin_release(&mut self, slot: Slot, now: Ticks) {
+        let (row, trace) = (self.on.requests[slot].request, self.trace);
+        self.on.kv.begin_release(now, |field| match field {
+            Field::Req(field) => {
+                RequestView::arriving(row, now, trace).field(field, trace, &mut Validity::EVER.clone()).value
+            }
+            Field::Column(column) => trace.number(column, row as usize),
+            _ => 0.0,
+        });
+    }
+
     /// Frees the blocks that a step decided ahead did not see.
     #[inline(never)]
-    pub(super) fn free_deferred(&mut self) {
+    pub(super) fn free_deferred(&mut self, now: Ticks) {
         let deferred = self.on.queues.ahead_mut().take_deferred();
         for &slot in &deferred {
-            self.free(slot);
+            self.free(slot, now);
         }
         self.on.queues.ahead_mut().recycle(deferred);
     }
@@ -41,13 +56,13 @@ impl Effects<'_> {
     /// Queues all arrivals and frees all blocks that a step decided ahead did not see: no
     /// step is in progress. Returns whether there were any.
     #[inline(never)]
-    pub(in crate::instance) fn release_all(&mut self) -> bool {
+    pub(in crate::instance) fn release_all(&mut self, now: Ticks) -> bool {
         let unseen = self.on.transfers.offered() + self.on.transfers.received() > 0
             && self.on.queues.ahead().latest_start() < Ticks::MAX;
         let any = unseen || self.on.queues.ahead().arrived() > 0 || self.on.queues.ahead().defers();
         self.on.queues.ahead_mut().started(Ticks::MAX);
         self.on.queues.release_due(self.trace);
-        self.free_deferred();
+        self.free_deferred(now);
         any
     }
 

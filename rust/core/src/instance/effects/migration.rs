@@ -96,7 +96,7 @@ impl Effects<'_> {
         self.apply_until(now);
         let state = &self.on.requests[slot];
         self.on.kv.leave(Tier::Departing, state.computed, &state.blocks);
-        self.free_or_defer(slot, false);
+        self.free_or_defer(slot, false, now);
         // Decision logs have the free blocks of each step.
         let seen =
             self.queued() > 0 || self.on.observers.log.is_kept() || self.on.settings.scheduler.schedule_ahead;

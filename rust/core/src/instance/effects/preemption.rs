@@ -129,6 +129,8 @@ impl Effects<'_> {
             self.on.transfers.preempt(state.request);
         }
         let (owner, computed) = (state.owner(), state.computed);
+        self.begin_release(slot, now);
+        let state = &mut self.on.requests[slot];
         if self.on.kv.cpu().is_used() {
             // A ranked request's blocks are copied only if they were computed.
             let blocks = if ranked { self.on.settings.blocks_for(computed) } else { state.blocks.count() };

@@ -52,7 +52,7 @@ impl Effects<'_> {
     }
 
     /// Completes the batch of a step that was formed. Returns whether blocks were freed that the step did not see.
-    pub(in crate::instance) fn close_batch(&mut self, decodes: bool) -> bool {
+    pub(in crate::instance) fn close_batch(&mut self, decodes: bool, now: Ticks) -> bool {
         if self.on.settings.scheduler.decodes_first {
             rare();
             self.on.batch.sort_decodes_first(decodes, &mut self.on.requests);
@@ -63,7 +63,7 @@ impl Effects<'_> {
         let freed = self.on.queues.ahead().defers();
         if freed {
             rare();
-            self.free_deferred();
+            self.free_deferred(now);
         }
         freed
     }

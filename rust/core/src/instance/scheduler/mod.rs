@@ -103,7 +103,7 @@ impl<'a> Stages<'a> {
             }
             // A step in which every request was preempted takes no time; its blocks are
             // free for the next one. Nor does one that could not be decided ahead.
-            if !(preempted || ahead && self.effects.release_all()) {
+            if !(preempted || ahead && self.effects.release_all(now)) {
                 self.effects.rest(now);
                 return Ok(self.draft.retry_at);
             }
@@ -132,7 +132,7 @@ impl<'a> Stages<'a> {
     fn start(mut self, decodes: bool) -> Result<Ticks, Error> {
         let now = self.draft.now;
         let dropped = self.effects.queues.has_migrated_in() && self.effects.store_migrated(now);
-        let freed = self.effects.close_batch(decodes);
+        let freed = self.effects.close_batch(decodes, now);
         let (mut run, shape) = self.time_step(decodes)?;
         // Received requests were not admitted by rank: a queued request that ranks before one may displace it in the next
         // step.

@@ -83,6 +83,10 @@ impl Stages<'_> {
     /// blocks is the same as visiting the requests one by one.
     fn preempts_in_order(&self) -> bool {
         let rules = &self.effects.settings.scheduler;
+        if self.effects.kv.gpu().orders_eviction() {
+            // Blocks of a victim may be evicted before those that were free.
+            return false;
+        }
         if self.effects.ranking.is_none() {
             return rules.victim == Victim::Latest;
         }

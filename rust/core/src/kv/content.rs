@@ -1,0 +1,39 @@
+//! Numbers of blocks, and of what they hold.
+
+/// The number of a block.
+pub type Block = u32;
+
+/// The content of a full block, as a number that is equal for equal contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Content(u64);
+
+impl Content {
+    /// Of a block that is not full, or whose content was lost.
+    pub(super) const UNKNOWN: Self = Self(0);
+    /// The bit of contents that belong to one request.
+    const OWN: u64 = 1 << 63;
+
+    /// A content that several requests may have, by its number.
+    #[inline]
+    pub fn shared(number: u32) -> Self {
+        Self(u64::from(number) + 1)
+    }
+
+    /// A content that only one request has, by its position in the request.
+    #[inline]
+    pub fn own(request: u32, position: u32) -> Self {
+        Self(Self::OWN | u64::from(request) << 32 | u64::from(position))
+    }
+
+    /// The number of a shared content.
+    #[inline]
+    pub(super) fn number(self) -> Option<usize> {
+        (self.0 & Self::OWN == 0 && self.0 > 0).then(|| (self.0 - 1) as usize)
+    }
+
+    /// A number for each content.
+    #[inline]
+    pub(super) fn key(self) -> u64 {
+        self.0
+    }
+}
