@@ -47,6 +47,7 @@ def record(step: Step, row: list[Any]) -> dict[str, Any]:
     start, scheduled, preempted, copied, free = row
     return {
         "start": start,
+        "decided": step.decided,
         "scheduled": [[*entry, parts[entry[0]]] for entry in scheduled],
         "drafted": [drafted(step, entry) for entry in scheduled],
         "preempted": preempted,
@@ -66,7 +67,7 @@ def steps(log: DecisionLog, outcome: Outcome) -> list[list[Any]]:
     """Return the steps of a replay in the log's format."""
     (replica,) = outcome.replicas
     both = zip(replica.formed_steps, replica.steps, strict=True)
-    return [KINDS[log.kind].step(record(step, row)) for step, row in both]
+    return KINDS[log.kind].steps(log, [record(step, row) for step, row in both])
 
 
 def compare(file: Path, most: int | None) -> None:

@@ -107,8 +107,8 @@ def reference(case: Case) -> Outcome:
 
 def decisions(case: Case, outcome: _core.Outcome, index: int) -> list[list[Any]]:
     """Return the steps of one instance as rows of a decision log."""
-    step = KINDS[_as_log(case, index).kind].step
-    return [step(record) for record in json.loads(outcome.decisions(index))]
+    log = _as_log(case, index)
+    return KINDS[log.kind].steps(log, json.loads(outcome.decisions(index)))
 
 
 def rows_of_engine(outcome: _core.Outcome) -> list[Row]:

@@ -16,7 +16,7 @@ from differential.policies import WireCase, policies
 from differential.strategies import KINDS, Case, Kind, cases
 from paceline.testing.reference import VllmV1Config, replay_cluster
 from paceline.testing.reference.policy_sim import Outcome, TraceRequest, replay, split
-from paceline.testing.reference.policy_sim.async_arrivals import free_deferred
+from paceline.testing.reference.policy_sim.async_arrivals import end_decision
 
 
 def replayed(case: WireCase) -> Outcome:
@@ -37,7 +37,7 @@ def ends_well(outcome: Outcome) -> None:
             assert request.token_times == sorted(set(request.token_times))
     for replica in outcome.replicas:
         scheduler = replica.scheduler
-        free_deferred(scheduler.state)
+        end_decision(scheduler.state)
         assert [*replica.requests, *replica.leaving, *scheduler.queue, *scheduler.running] == []
         assert scheduler.memory.pool.held == scheduler.memory.cpu_pool.held == 0
 

@@ -62,7 +62,7 @@ def check(log: DecisionLog, *, leap: bool) -> Difference | None:
         leap=leap,
         record_decisions=True,
     )
-    ours = [kind.step(record) for record in json.loads(outcome.decisions(0))]
+    ours = kind.steps(log, json.loads(outcome.decisions(0)))
     return _compare_steps(ours, log.steps, kind.FIELDS) or _compare_stamps(log, outcome)
 
 
@@ -72,7 +72,8 @@ def _compare_steps(
     for i, (mine, other) in enumerate(zip_longest(ours, theirs)):
         if mine is None or other is None:
             return Difference(where=f"step {i}", field="the step", ours=mine, theirs=other)
-        for field, a, b in zip(fields, mine, other, strict=True):
+        # Only a log of two steps in flight has the last field.
+        for field, a, b in zip(fields[: len(other)], mine, other, strict=True):
             if a != b:
                 return Difference(where=f"step {i} at {other[0]} ns", field=field, ours=a, theirs=b)
     return None

@@ -8,7 +8,7 @@ from paceline.conformance.log import DecisionLog
 from paceline.policies.layered_prefill import authors_chunked, authors_orca, layered_prefill
 from paceline.policy import Policy
 
-__all__ = ["FIELDS", "columns", "instance", "step"]
+__all__ = ["FIELDS", "columns", "instance", "steps"]
 
 FIELDS = (
     "start (ns)",
@@ -52,8 +52,12 @@ def columns(_: DecisionLog) -> dict[str, Any]:
     return {}
 
 
-def step(record: dict[str, Any]) -> list[Any]:
-    """Return a step of the engine in the form of the log."""
+def steps(log: DecisionLog, records: list[dict[str, Any]]) -> list[list[Any]]:
+    """Return the steps of the engine in the form of the log."""
+    return [_step(record) for record in records]
+
+
+def _step(record: dict[str, Any]) -> list[Any]:
     decodes = [entry[0] for entry in record["scheduled"] if entry[3] == "decode"]
     prefills = [entry[:3] for entry in record["scheduled"] if entry[3] != "decode"]
     stage, stages = record["group"] or (-1, 1)

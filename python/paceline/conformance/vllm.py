@@ -9,7 +9,7 @@ import numpy as np
 from paceline.conformance.log import DecisionLog
 from paceline.policies.vllm import vllm
 
-__all__ = ["FIELDS", "columns", "instance", "step"]
+__all__ = ["FIELDS", "columns", "instance", "steps"]
 
 FIELDS = ("start (ns)", "scheduled [request, tokens, computed before]", "preempted", "free blocks")
 
@@ -25,6 +25,7 @@ def instance(log: DecisionLog) -> dict[str, Any]:
         long_prefill_token_threshold=settings.get("long_prefill_token_threshold", 0),
         reserve_full_prompt=settings.get("reserve_full_prompt", True),
         watermark=settings.get("watermark", 0.0),
+        async_scheduling=settings.get("async", False),
     )
     return {
         "blocks": settings["num_blocks"] - 1,
@@ -45,7 +46,11 @@ def columns(log: DecisionLog) -> dict[str, Any]:
     }
 
 
-def step(record: dict[str, Any]) -> list[Any]:
-    """Return a step of the engine in the form of the log."""
+def steps(log: DecisionLog, records: list[dict[str, Any]]) -> list[list[Any]]:
+    """Return the steps of the engine in the form of the log."""
+    return [_step(record) for record in records]
+
+
+def _step(record: dict[str, Any]) -> list[Any]:
     scheduled = [entry[:3] for entry in record["scheduled"]]
     return [record["start"], scheduled, sorted(record["preempted"]), record["free_blocks"]]

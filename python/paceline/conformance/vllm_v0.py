@@ -8,7 +8,7 @@ from paceline.conformance.log import DecisionLog
 from paceline.policies.vllm_v0 import vllm_v0
 from paceline.policy.stages import Recompute, Swap
 
-__all__ = ["FIELDS", "columns", "instance", "step"]
+__all__ = ["FIELDS", "columns", "instance", "steps"]
 
 FIELDS = (
     "start (ns)",
@@ -48,8 +48,12 @@ def columns(_: DecisionLog) -> dict[str, Any]:
     return {}
 
 
-def step(record: dict[str, Any]) -> list[Any]:
-    """Return a step of the engine in the form of the log."""
+def steps(log: DecisionLog, records: list[dict[str, Any]]) -> list[list[Any]]:
+    """Return the steps of the engine in the form of the log."""
+    return [_step(record) for record in records]
+
+
+def _step(record: dict[str, Any]) -> list[Any]:
     ordered = sorted(record["scheduled"], key=lambda entry: _PARTS.index(entry[3]))
     copied_out, copied_in = record["copied"]
     return [

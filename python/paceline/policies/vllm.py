@@ -61,8 +61,8 @@ def vllm(
         Share of the blocks that admissions leave free while something runs.
     async_scheduling
         Whether a step is decided when the one before it starts, as vLLM does by
-        default since 0.14 where it can. The decision logs that the policy is
-        checked against were made without it, so the default here is False.
+        default since 0.14 where it can. Beside drafts the engine refuses lists of
+        proposals, as vLLM refuses ngram drafters.
     loras
         The adapters that run at once (``max_loras``), and the time to load one.
     routing
@@ -80,8 +80,9 @@ def vllm(
 
     Notes
     -----
-    Source: ``vllm/v1/core/sched/scheduler.py``, 0.33.0 and 0.11.0. All decision
-    logs in ``tests/conformance/logs/vllm`` (0.33.0) are reproduced. 0.11 follows
+    Source: ``vllm/v1/core/sched/scheduler.py`` and ``async_scheduler.py``, 0.33.0 and
+    0.11.0. All decision logs in ``tests/conformance/logs/vllm`` and ``vllm-spec``
+    (0.33.0) are reproduced, three of them with ``async_scheduling``. 0.11 follows
     its source. Not modelled of 0.11: under ``priority``, it skips the next request
     in the list if a victim was already scheduled; it counts a prefix query for
     each attempt to admit; it has no ``watermark``.

@@ -157,8 +157,10 @@ class Scheduler(Value):
         Whether prefixes are cached, and how.
     schedule_ahead
         Whether a step is decided when the one before it starts (asynchronous
-        scheduling). It then does not know requests that arrived and blocks that
-        were freed since, so that an arrival waits for one more step.
+        scheduling). It then does not know requests that arrived, blocks that were
+        freed and drafts that were accepted since, so that an arrival waits for one
+        more step. Beside drafts the stages must be `Running` and
+        ``Admit(unless_preempted=True)``, and preemption by recompute.
 
     Raises
     ------

@@ -20,8 +20,11 @@ def cluster(source: Source) -> Wire:
     alike = source.chance(0.5)
     fleet = [first if alike or index == 0 else _any_instance(source, shared_size) for index in range(count)]
     selects = any(stages.has(one["scheduler"]["stages"], "select") for one in fleet)
+    # Steps that are decided ahead beside drafts take no hand-overs.
+    ahead = any("speculation" in one and one["scheduler"]["schedule_ahead"] for one in fleet)
     moves = count > 1 and source.chance(0.65)
     early = moves and source.chance(0.25)
+    hands_over = not (selects or ahead)
     overlaps = early and not any(stages.has(one["scheduler"]["stages"], "layered") for one in fleet)
     watched = count > 1 and source.chance(0.4)
     drawn: Wire = {
@@ -34,7 +37,7 @@ def cluster(source: Source) -> Wire:
             "every": source.some(1, 2, lambda: monitors.monitor(source)) if watched else [],
         },
         "roles": [source.whole(0, 2) for _ in fleet] if source.chance(0.6) else [],
-        "handover": None if selects else source.maybe(0.6, lambda: handover(source, overlaps=overlaps)),
+        "handover": source.maybe(0.6, lambda: handover(source, overlaps=overlaps)) if hands_over else None,
         "links": source.maybe(0.5, lambda: network(source, count)),
         "pace": source.maybe(0.5, lambda: pace(source)),
         "lockstep": source.maybe(0.1, lambda: lockstep(source)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from search.draw import stages
 from search.draw.expressions import Wire
 from search.draw.source import Source
 
@@ -14,6 +15,9 @@ def speculation(source: Source, scheduler: Wire) -> Wire:
     selects = any(stage["kind"] == "select" for stage in scheduler["stages"])
     if selects or not source.chance(0.25):
         return {}
+    ahead = scheduler["schedule_ahead"]
+    if ahead:
+        stages.decide_ahead(source, scheduler)
     tokens = source.whole(1, MOST)
     by_batch = source.chance(0.25)
     ranges = [[1, source.whole(0, tokens)], [source.whole(2, 4), source.whole(0, tokens)]]
@@ -23,7 +27,7 @@ def speculation(source: Source, scheduler: Wire) -> Wire:
         "speculation": {
             "tokens": tokens,
             "by_batch": ranges if by_batch else [],
-            "proposals": source.maybe(0.3, lambda: listed(source, 5, tokens)),
+            "proposals": None if ahead else source.maybe(0.3, lambda: listed(source, 5, tokens)),
             "acceptance": acceptance(source, tokens),
             "lookahead": source.pick((0, tokens)),
             "input_slots": source.pick((0, 0, 1)) if budget > 1 else 0,

@@ -36,6 +36,17 @@ def admit(source: Source, *, chunked: bool | None = None, gathers: bool = True) 
     }
 
 
+def decide_ahead(source: Source, scheduler: Wire) -> None:
+    """Give a scheduler the stages and rules of vLLM V1: no others decide steps ahead beside drafts."""
+    several = scheduler["stages"]
+    chunked = all(stage.get("chunked", True) for stage in several)
+    admits = admit(source, chunked=chunked, gathers=False)
+    scheduler["stages"] = [RUNNING, {**admits, "unless_preempted": True, "count_decodes": True}]
+    scheduler["preemption"] = {"kind": "recompute"}
+    for rule in ("exclusive_prefill", "decodes_first", "requeue_late"):
+        scheduler[rule] = False
+
+
 def layered(source: Source) -> Wire:
     layers = source.pick((1, 2, 4, 12, 24))
     most = source.whole(1, layers)

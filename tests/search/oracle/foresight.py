@@ -114,7 +114,7 @@ def _refusals(case: Case, row: Row) -> list[str | None]:
                 max_model_len=instance["max_model_len"],
                 block_size=instance["block_tokens"],
                 blocks=instance["blocks"] - settings.reserve - settings.state_blocks,
-                slots=settings.speculation.slots,
+                slots=settings.slots,
                 largest_prefill=None if settings.cuts_prompts else settings.max_num_batched_tokens,
             )
         )

@@ -5,6 +5,7 @@
 //! may be left out.
 
 mod accumulator;
+mod ahead;
 mod clients;
 mod cluster;
 mod composition;
@@ -181,9 +182,30 @@ impl Config {
                 "must be null where an instance selects requests by rank: it has no order in which to accept";
             return Err(Error::config("handover", rule));
         }
+        self.check_ahead()?;
         self.check_adapters()?;
         self.check_overlap()?;
         self.check_routing()
+    }
+
+    /// Checks schedulers that decide steps ahead beside drafts.
+    fn check_ahead(&self) -> Result<(), Error> {
+        for (i, instance) in self.instances.iter().enumerate() {
+            let Some(drafts) = instance.speculation.as_ref().filter(|_| instance.scheduler.schedule_ahead)
+            else {
+                continue;
+            };
+            instance
+                .scheduler
+                .check_drafts_ahead(drafts)
+                .map_err(|rule| Error::config(format!("instances[{i}].speculation"), rule))?;
+            if self.handover.is_some() {
+                let rule =
+                    "must be null where an instance decides steps ahead (schedule_ahead) and drafts tokens";
+                return Err(Error::config("handover", rule));
+            }
+        }
+        Ok(())
     }
 
     /// Checks the rules of routing.

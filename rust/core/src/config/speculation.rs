@@ -84,9 +84,10 @@ impl SpeculationConfig {
         reached.map_or(self.tokens, |&(_, tokens)| tokens)
     }
 
-    /// Slots that a lone request may need past its last token.
-    pub(crate) fn most_slots(&self) -> u64 {
-        u64::from(self.tokens) + u64::from(self.lookahead)
+    /// Slots that a lone request may need past its last token. `ahead`: steps are decided ahead, and count the drafts of
+    /// the step before as computed.
+    pub(crate) fn most_slots(&self, ahead: bool) -> u64 {
+        (1 + u64::from(ahead)) * u64::from(self.tokens) + u64::from(self.lookahead)
     }
 
     /// Checks its numbers.

@@ -17,7 +17,7 @@ pub(super) fn row(arrival: Ticks, prompt: u32, output: u32) -> (Ticks, u32, u32)
 
 /// The configuration of instances with these numbers of blocks of 16 tokens, a KV byte a token, and steps of 100 ticks
 /// and one more a token.
-pub(super) fn config(blocks: &[u64], routing: &str) -> Config {
+pub(crate) fn config(blocks: &[u64], routing: &str) -> Config {
     let instance = |blocks: &u64| {
         format!(
             r#"{{

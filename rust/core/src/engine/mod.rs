@@ -21,7 +21,7 @@ mod clients;
 mod cluster;
 mod event_loop;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 mod held;
 mod known;
 mod live_migration;

@@ -18,8 +18,11 @@ impl Instance {
         for state in self.requests.iter() {
             let count = state.blocks.count();
             let elsewhere = state.phase.is_expected();
-            let gone =
-                elsewhere || matches!(state.phase, Phase::Deferred | Phase::MigratingOut | Phase::Vacant);
+            let gone = elsewhere
+                || matches!(
+                    state.phase,
+                    Phase::Deferred | Phase::Ended { .. } | Phase::MigratingOut | Phase::Vacant
+                );
             decoding += u64::from(!gone && (state.phase == Phase::Decoding || state.generated > 0));
             match state.phase {
                 Phase::Decoding => {
@@ -29,6 +32,7 @@ impl Instance {
                     held += set.held_blocks(state, 0);
                 }
                 Phase::Deferred
+                | Phase::Ended { .. }
                 | Phase::MigratingOut
                 | Phase::Reserved
                 | Phase::Receiving

@@ -9,6 +9,7 @@
 //! methods of `Instance`, in `scheduler`, `run`, `view`, `completion` and `migration`, are
 //! what makes them work together.
 
+mod ahead;
 mod batch;
 mod effects;
 mod handover;
@@ -32,6 +33,7 @@ pub(crate) use view::{Asking, RequestView, seconds};
 
 use std::sync::Arc;
 
+use ahead::Unseen;
 use batch::{Batch, Progress};
 use handover::Transfers;
 use observers::{Observers, Outbox};
@@ -63,6 +65,8 @@ pub(crate) struct Instance {
     run: RunState,
     /// The drafts of the requests, if tokens are drafted.
     speculator: Option<Box<Speculator>>,
+    /// The outcomes of the latest step that the next one does not know, if steps are decided ahead.
+    unseen: Option<Box<Unseen>>,
     transfers: Transfers,
     /// The observers of the requests: counts, columns and reports.
     observers: Observers,
@@ -112,6 +116,7 @@ impl Instance {
         };
         let caches = scheduler.prefix_cache.is_some();
         let settings = Settings::new(index, config, &observed);
+        let unseen = scheduler.schedule_ahead.then(Box::default);
         let speculator = settings.speculation.clone().map(|config| Box::new(Speculator::new(config)));
         // Ranks and readers are told of each token of a request that yields several.
         let alike = observed.leap && rules.is_none() && observed.pace.is_none() && !scheduler.schedule_ahead;
@@ -129,6 +134,7 @@ impl Instance {
             ranking: rules.map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap))),
             run: RunState::default(),
             speculator,
+            unseen,
             transfers: Transfers::default(),
             observers: Observers::new(config, observed),
             completed: Vec::new(),

@@ -86,7 +86,10 @@ impl LoneLimits {
             context: config.max_model_len.unwrap_or(u64::MAX),
             reserved: watermark + u64::from(rules.spare_block) + rules.selection_reserves().0,
             budget: if rules.cuts_prompts() { u64::MAX } else { rules.max_num_batched_tokens },
-            slots: config.speculation.as_ref().map_or(0, SpeculationConfig::most_slots),
+            slots: config
+                .speculation
+                .as_ref()
+                .map_or(0, |rules| rules.most_slots(config.scheduler.schedule_ahead)),
         }
     }
 }

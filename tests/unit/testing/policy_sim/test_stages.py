@@ -215,6 +215,55 @@ def test_blocks_of_a_finished_request_are_free_from_the_step_after_the_next() ->
     assert tokens(again) == [[10], [20]]
 
 
+def test_a_request_that_has_ended_is_the_victim_of_the_step_decided_before() -> None:
+    """Row 1 yields its last token at 20, with the step in flight as the step from 20 on is decided.
+
+    Both hold three of six blocks then. Row 0 lacks a fourth: the last admitted is preempted, which is row 1
+    for that decision, and which keeps both its tokens.
+    """
+    requests = [TraceRequest(0, 2, 5), TraceRequest(0, 2, 2)]
+    outcome = replayed(
+        requests,
+        RUNNING,
+        admit(unless_preempted=True),
+        blocks=6,
+        step=10,
+        allocation="chunk",
+        schedule_ahead=True,
+    )
+    assert tokens(outcome) == [[10, 20, 30, 40, 50], [10, 20]]
+    assert [row[2] for row in rows(outcome)] == [[], [], [1], [], []]
+    assert [request.preemptions for request in outcome.requests] == [0, 0]
+
+
+def test_a_step_decided_ahead_computes_drafts_of_a_request_that_may_have_ended() -> None:
+    """Steps of 10, two drafts of which one is accepted. The step from 20 on is decided at 10.
+
+    Row 0 has one token then. It may have two at 20, and has all three. Its tokens are discarded, and count
+    all drafts before as computed: 4 of the prompt and 3. Row 1, which arrives at 15, runs in the step after.
+    """
+    one = instance(1000, step=10, allocation="chunk")
+    one["speculation"] = {
+        "tokens": 2, "by_batch": [], "proposals": None, "lookahead": 2, "input_slots": 0, "hash_lookahead": 0,
+        "drops_last_block": False, "pads": True, "acceptance": {"kind": "periodic", "yields": [2]},
+    }  # fmt: skip
+    one["scheduler"] |= {
+        "stages": [RUNNING, admit(unless_preempted=True)],
+        "order": {"kind": "arrival"},
+        "victim": "latest",
+        "schedule_ahead": True,
+    }
+    outcome = replay(cluster(one), [TraceRequest(0, 4, 3), TraceRequest(15, 4, 1)])
+    assert tokens(outcome) == [[10, 20, 20], [40]]
+    assert [row[:2] for row in rows(outcome)] == [
+        [0, [[0, 4, 0]]],
+        [10, [[0, 3, 4]]],
+        [20, [[0, 3, 7]]],
+        [30, [[1, 4, 0]]],
+    ]
+    assert outcome.replicas[0].counts.decode_tokens == 2
+
+
 def test_requests_that_can_never_be_scheduled_end_a_replay_with_an_error() -> None:
     """Either prompt fits alone; in chunks of three both are admitted, and each lacks two of 12 blocks."""
     with pytest.raises(Stuck, match="at 2: requests wait and none can run"):

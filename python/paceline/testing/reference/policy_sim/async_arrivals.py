@@ -1,13 +1,17 @@
 """Deciding a step while the one before it runs (asynchronous scheduling).
 
 The step is decided at the end of the running one, without what was not known when that started: requests that
-arrived or migrated here since, and blocks that were freed since by finished or migrated requests.
+arrived or migrated here since; blocks that were freed since by finished or migrated requests; and, where
+tokens are drafted, how many drafts were accepted. A request that has ended with the running step still counts
+as running: it keeps its seat and its blocks, may be preempted, and computes tokens if its end was not sure.
 """
 
 from __future__ import annotations
 
+from paceline.testing.reference.policy_sim.joining import leave_adapter
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.state import State
+from paceline.testing.reference.policy_sim.step import Step
 
 
 def release_due(state: State, until: int | None) -> None:
@@ -18,15 +22,63 @@ def release_due(state: State, until: int | None) -> None:
             state.queue.waiting.append(request)
 
 
-def free_deferred(state: State) -> bool:
-    """Free the blocks that the decision still counted as held; return whether there were any."""
+def recall_ended(state: State) -> None:
+    """Put the requests that have ended with the latest step back at their places among the running ones."""
+    ended = state.ended
+    if not ended:
+        return
+    kept = [one for one in state.before if one in state.running or one in ended]
+    state.running[:] = kept + [one for one in state.running if one not in kept]
+    for request in ended:
+        request.place = "running"
+
+
+def end_decision(state: State) -> bool:
+    """Free the blocks that the decision still counted as held, and make known what it did not know.
+
+    Return whether there was any of it.
+    """
+    learnt = bool(state.unseen)
+    for request in state.unseen:
+        request.hidden, request.given_up = 0, 0
+        if request.running:
+            state.memory.register_known(request)
+    state.unseen.clear()
+    for request in state.ended:
+        _leave(state, request)
+    state.ended.clear()
     deferred, state.deferred = state.deferred, []
     for one in deferred:
         if isinstance(one, Request):
             state.memory.release(one)
         else:
             state.memory.pool.release(*one)
-    return bool(deferred)
+    return bool(deferred) or (learnt and state.settings.speculation.drafts)
+
+
+def preempt_ended(state: State, request: Request, step: Step) -> None:
+    """Free the blocks of a request that has ended: it is the victim of the step that is formed."""
+    step.drop(request, refund=state.settings.refund)
+    step.preempted.append(request)
+    state.ended.remove(request)
+    state.deferred.remove(request)
+    state.memory.release(request)
+    _leave(state, request)
+
+
+def forget_outcome(state: State, request: Request) -> None:
+    """Drop what the decision does not know of a request that is preempted, or leaves the instance."""
+    request.hidden, request.given_up = 0, 0
+    if request in state.unseen:
+        state.unseen.remove(request)
+
+
+def _leave(state: State, request: Request) -> None:
+    forget_outcome(state, request)
+    request.place = "gone"
+    if request in state.running:
+        state.running.remove(request)
+    leave_adapter(state, request)
 
 
 def catch_up(state: State) -> bool:
@@ -38,4 +90,4 @@ def catch_up(state: State) -> bool:
     arrived = bool(state.queue.unknown)
     state.started = None
     release_due(state, None)
-    return free_deferred(state) or arrived or handed_over
+    return end_decision(state) or arrived or handed_over

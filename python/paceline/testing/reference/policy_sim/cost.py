@@ -25,14 +25,11 @@ class Cost:
 
     def step(self, step: Step) -> int:
         """Return how long a step takes."""
-        decodes = sum(self._of(step.tokens[one], one.computed + step.tokens[one]) for one in step.decodes)
+        decodes = sum(self._of(step.tokens[one], step.after(one)) for one in step.decodes)
         # A padding is verified in all layers.
         padding = {one: step.drafts.get(one, 0) for one in step.prefills}
         decodes += self._of(sum(padding.values()), 0)
-        prefills = sum(
-            self._of(step.tokens[one] - padding[one], one.computed + step.tokens[one])
-            for one in step.prefills
-        )
+        prefills = sum(self._of(step.tokens[one] - padding[one], step.after(one)) for one in step.prefills)
         layers, depth = step.layers
         return self._step + decodes + prefills * layers // depth
 

@@ -32,7 +32,7 @@ def _whole(value: float, least: int, most: int) -> int:
 def prefills_are_full(state: State) -> bool:
     """Whether as many requests are in prefill as may be, those admitted in the step included."""
     most = state.settings.joining.get("prefills", 0)
-    return 0 < int(most) <= sum(not request.decoding for request in state.running)
+    return 0 < int(most) <= sum(not request.decoding for request in state.continuing)
 
 
 def is_passed_over(state: State, step: Step, request: Request, hit: int) -> bool:
@@ -40,15 +40,15 @@ def is_passed_over(state: State, step: Step, request: Request, hit: int) -> bool
     joining = state.settings.joining
     most = joining.get("long_prefills", 0)
     if most and _is_long(step, request.tokens - hit):
-        long = [one for one in state.running if not one.decoding and _is_long(step, one.lacking)]
+        long = [one for one in state.continuing if not one.decoding and _is_long(step, one.lacking)]
         if len(long) >= most:
             return True
     if _lacks_slot(state, request):
         return True
     bucket = joining.get("bucket")
-    if bucket is None or not state.running:
+    if bucket is None or not state.continuing:
         return False
-    own, others = (evaluate(bucket, state.scope(step.start, one)) for one in (request, state.running[0]))
+    own, others = (evaluate(bucket, state.scope(step.start, one)) for one in (request, state.continuing[0]))
     return own != others and not (math.isnan(own) and math.isnan(others))
 
 

@@ -105,12 +105,18 @@ class Memory:
         """Register the full blocks of a request's first ``tokens`` tokens in the prefix cache."""
         if self._contents is None:
             return
-        # A draft is not known, and with a draft head a block is only once the token after it is.
-        most = request.tokens - self._speculation.hash_lookahead
-        full = min(tokens, most) // self._block_tokens
+        # A draft is not known, and with a draft head a block is only once the token after it is. A step that
+        # is decided ahead does not know the tokens of the step before it.
+        most = request.tokens - request.hidden - self._speculation.hash_lookahead
+        full = min(tokens - request.hidden, most) // self._block_tokens
         for position in range(request.known, full):
             self.pool.register(request.blocks[position], self._name(request, position))
         request.known = max(request.known, full)
+
+    def register_known(self, request: Request) -> None:
+        """Register what a request has computed, once the outcome of its latest step is known."""
+        if not request.in_set:
+            self.register_full(request, request.computed)
 
     def leave_set(self, request: Request) -> None:
         """Register what a member of the decode set has generated, as it leaves the set."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paceline.testing.reference.policy_sim.async_arrivals import forget_outcome, preempt_ended
 from paceline.testing.reference.policy_sim.joining import leave_adapter
 from paceline.testing.reference.policy_sim.request import Request, Spell
 from paceline.testing.reference.policy_sim.state import State
@@ -24,6 +25,9 @@ def choose_victim(state: State, *, prefills: bool) -> Request | None:
 
 def preempt(state: State, request: Request, step: Step) -> None:
     """Preempt a request: remove it from the batch and the step, and free or swap out its blocks."""
+    if request in state.ended:
+        preempt_ended(state, request, step)
+        return
     scheduled = step.drop(request, refund=state.settings.refund)
     state.batch.pop(request, None)
     state.running.remove(request)
@@ -49,6 +53,7 @@ def preempt(state: State, request: Request, step: Step) -> None:
     else:
         state.memory.lose(request)
     request.drafts = 0
+    forget_outcome(state, request)
     state.enqueue(request, step.start)
     if idle_since is not None:
         # It has been idle since it was left out.

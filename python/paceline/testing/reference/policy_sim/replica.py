@@ -108,7 +108,7 @@ class Replica:
             max_model_len=self._max_model_len,
             block_size=self.block_tokens,
             blocks=self.blocks - settings.reserve - states,
-            slots=settings.speculation.slots,
+            slots=settings.slots,
             largest_prefill=None if settings.cuts_prompts else settings.max_num_batched_tokens,
         )
 
@@ -278,7 +278,7 @@ class Replica:
         else:
             if now != self._last_end:
                 self._last_decode = None
-            self.steps.append(step.row(scheduler.running))
+            self.steps.append(step.row())
             self.formed_steps.append(step)
             self.counts.swapped_out_blocks += step.blocks_out
             self.counts.swapped_in_blocks += step.blocks_in
@@ -309,7 +309,7 @@ class Replica:
         self._changed = True
         assert step is not None
         self.usage.steps += 1
-        self.counts.decode_tokens += (decoded := len(step.decodes))
+        self.counts.decode_tokens += (decoded := sum(one not in step.discarded for one in step.decodes))
         # A batch computes its tokens once, in however many groups of layers it runs.
         prefilled = sum(step.tokens[one] - step.drafts.get(one, 0) for one in step.prefills)
         prefilled = prefilled if step.last_group else 0
@@ -341,7 +341,8 @@ class Replica:
     def pass_time(self, duration: int) -> None:
         """Account for ``duration`` in which nothing changed."""
         running = self.scheduler.running
-        computing = sum(self.step.tokens.values()) if self.step else 0
+        tokens = self.step.tokens.items() if self.step is not None else ()
+        computing = sum(count for one, count in tokens if self.step and one not in self.step.discarded)
         self.usage.busy += duration * (self.step is not None)
         self.usage.running_time += duration * len(running)
         self.usage.waiting_time += duration * len(self.scheduler.queue)

@@ -144,6 +144,9 @@ class Request:
     transfers : list of Transfer
     drafts, yielded : int
         Drafts that are proposed for it, and tokens that its latest step yielded.
+    hidden, given_up : int
+        Tokens that its latest step yielded, and tokens whose KV that step gave up, while a step is formed
+        that was decided before and does not know.
     handover_wait, received_wait, first_decode : int
         Times of its hand-overs: from when it left until the first byte was sent, or its offer was withdrawn;
         from when its KV was received until it was admitted; the steps that admitted it.
@@ -190,6 +193,8 @@ class Request:
     transfers: list[Transfer] = field(default_factory=list)
     drafts: int = 0
     yielded: int = 0
+    hidden: int = 0
+    given_up: int = 0
     handover_wait: int = 0
     received_wait: int = 0
     first_decode: int = 0

@@ -46,8 +46,14 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
         if request in step.tokens or not (request.decoding or rules.prefills):
             position += 1
             continue
-        tokens = min(_wanted(state, step, request), max(step.room, 1))
-        room = state.settings.speculation.room(request.computed + tokens)
+        wanted = _wanted(state, step, request)
+        if wanted == 0:
+            position += 1
+            continue
+        tokens = min(wanted, max(step.room, 1))
+        # A step that is decided ahead counts all drafts of the step before as computed.
+        computed = request.computed + request.given_up
+        room = state.settings.speculation.room(computed + tokens)
         needed = max(state.memory.lacking(request, room), state.spare)
         stops = False
         while request.running and state.memory.free < needed:
@@ -57,7 +63,7 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
                 break
             if state.running.index(victim) < position:
                 position -= 1
-            # One that an earlier stage scheduled was not counted here.
+            # One that an earlier stage scheduled, or that has ended, was not counted here.
             resumed.discard(victim)
             preempt(state, victim, step)
             stops = victim is request and state.settings.stop_at_own_preemption
@@ -67,7 +73,7 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
             continue
         state.memory.grow(request, room)
         if not request.in_set:
-            state.memory.register_full(request, request.computed + tokens)
+            state.memory.register_full(request, computed + tokens)
         step.add(
             request,
             tokens,
@@ -84,11 +90,18 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
 
 def _wanted(state: State, step: Step, request: Request) -> int:
     """Return the tokens that a request asks for: a decode also for its drafts."""
+    speculation = state.settings.speculation
+    if request in state.ended and not (speculation.drafts and request.hidden):
+        return 0
     if not request.decoding:
         return step.cut(request.lacking)
-    speculation = state.settings.speculation
     if not speculation.drafts:
         return 1
+    if request.hidden:
+        # It is sure to have one of these tokens. If that is its last, it has ended; if not, it may go on.
+        if request.generated - request.hidden + 1 >= request.spec.last_token:
+            return 0
+        return step.cut(max(speculation.fits(request.computed + request.given_up, 1 + request.drafts), 0))
     return step.cut(speculation.fits(request.computed, request.lacking + request.drafts))
 
 
@@ -100,7 +113,7 @@ def resume_prefills(state: State, step: Step) -> None:
     for request in state.running:
         tokens = min(step.cut(request.lacking), step.room)
         room = state.settings.speculation.room(request.computed + tokens)
-        if request.decoding or request in step.tokens:
+        if request.decoding or request in step.tokens or request in state.ended:
             continue
         if tokens <= 0:
             break

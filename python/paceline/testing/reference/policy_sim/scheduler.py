@@ -6,7 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from paceline.testing.reference.policy_sim.admission import admit, has_gathered, swap_in
-from paceline.testing.reference.policy_sim.async_arrivals import catch_up, free_deferred, release_due
+from paceline.testing.reference.policy_sim.async_arrivals import (
+    catch_up,
+    end_decision,
+    forget_outcome,
+    recall_ended,
+    release_due,
+)
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.expression import Scope, holds
 from paceline.testing.reference.policy_sim.handover import Incoming
@@ -99,6 +105,7 @@ class Scheduler:
             self.ranking.accumulators.now = now
         if ahead:
             release_due(state, state.started)
+            recall_ended(state)
         if self.ranking is not None:
             self.ranking.promote(self.running + state.queue.waiting, state.scope, now, state.formed)
         for _ in range(_MOST_ROUNDS):
@@ -108,14 +115,15 @@ class Scheduler:
             if step.tokens:
                 return self._settle(step)
             # All running requests were preempted. That takes no time, and the next round has their blocks.
-            if not step.preempted and not (ahead and self._catch_up()):
+            unseen = ahead and self._catch_up()
+            if not step.preempted and not unseen:
                 return None
         raise Stuck(f"at {now}: requests are preempted again and again, and none runs")
 
     def finish(self, step: Step, now: int) -> list[Request]:
         """End a step: return the requests with a new token, in the order of admission."""
         state = self.state
-        state.started = step.start
+        state.started, state.before = step.start, state.running.copy()
         accumulators = None if self.ranking is None else self.ranking.accumulators
         if accumulators is not None:
             accumulators.now = now
@@ -131,7 +139,7 @@ class Scheduler:
             request.steps_run += 1
             if request.lacking:
                 continue
-            accepted, kept = step.verified[request]
+            _, kept = step.verified[request]
             request.decoding, request.in_set = True, not self.settings.speculation.drafts
             for token in range(kept):
                 request.generated += 1
@@ -141,9 +149,13 @@ class Scheduler:
                 if accumulators is not None:
                     accumulators.yielded(request)
             if self.settings.speculation.drafts:
-                self.memory.register_full(request, request.computed + accepted)
+                if not self.settings.schedule_ahead:
+                    self.memory.register_full(request, request.computed + kept - 1)
                 request.drafts = self.settings.speculation.proposals(request, len(step.tokens))
             request.computed, request.yielded = request.computed + kept - 1, kept
+            if self.settings.schedule_ahead:
+                request.hidden, request.given_up = kept, drafts - (kept - 1)
+                state.unseen.append(request)
             yielded.append(request)
             if request.done and request.cancelled is None and request.generated < request.spec.output_tokens:
                 request.cancelled, request.cause = now, "cancelled"
@@ -151,12 +163,7 @@ class Scheduler:
                 accumulators.left_batch(request, finished=request.finished)
             if request.done:
                 request.place = "gone"
-                state.running.remove(request)
-                leave_adapter(state, request)
-                if self.settings.schedule_ahead:
-                    state.deferred.append(request)
-                else:
-                    self.memory.release(request)
+                self._end(request)
         for request in state.running:
             if self.ranking is not None and request in step.tokens and request not in state.batch:
                 self.ranking.ran(request, state.scope(now, request))
@@ -165,16 +172,22 @@ class Scheduler:
     def cancel_running(self, request: Request, now: int) -> None:
         """Remove a request from the batch between two steps, and free its blocks."""
         state = self.state
-        state.running.remove(request)
         state.batch.pop(request, None)
-        leave_adapter(state, request)
         if self.ranking is not None:
             self.ranking.accumulators.now = now
             self.ranking.accumulators.left_batch(request, finished=False)
         request.place, request.left_out = "gone", False
+        self._end(request)
+
+    def _end(self, request: Request) -> None:
+        """Remove a request that has ended from the batch, and free its blocks."""
+        state = self.state
+        state.running.remove(request)
         if self.settings.schedule_ahead:
+            state.ended.append(request)
             state.deferred.append(request)
         else:
+            leave_adapter(state, request)
             self.memory.release(request)
 
     def cancel_waiting(self, request: Request) -> None:
@@ -198,6 +211,8 @@ class Scheduler:
         request.left_out = False
         request.place = "moving"
         request.drafts = 0
+        forget_outcome(self.state, request)
+        self.memory.register_known(request)
         request.memory = "host"
         return self.memory.detach_blocks(request)
 
@@ -249,6 +264,8 @@ class Scheduler:
         alone = state.admitted + queued <= 1 and not settings.threshold_when_alone
         budget, longest = step_limits(state, now)
         step = Step(now, budget, budget, longest, None if alone or longest == 0 else longest)
+        if settings.schedule_ahead:
+            step.decided = now if state.started is None else state.started
         step.input_slots = settings.speculation.input_slots
         return step
 
@@ -303,8 +320,11 @@ class Scheduler:
         state.formed += 1
         step.held_blocks = self.memory.pool.held
         step.verified = {request: self._verified(request, step) for request in step.tokens}
-        free_deferred(state)
         step.free_blocks = self.memory.free
+        step.order = state.running.copy()
+        step.discarded = [one for one in state.ended if one in step.tokens]
+        if self.settings.schedule_ahead:
+            end_decision(state)
         step.blocks_out, state.copied_out = state.copied_out, 0
         step.blocks_in, state.copied_in = state.copied_in, 0
         step.loads, state.loads = state.loads, 0
@@ -315,7 +335,7 @@ class Scheduler:
 
         They are -1 and 0 if the step does not compute all that the request lacks.
         """
-        if step.tokens[request] < request.lacking:
+        if request in self.state.ended or step.tokens[request] < request.lacking:
             return -1, 0
         verified = min(step.drafts.get(request, 0), request.drafts)
         accepted = 0

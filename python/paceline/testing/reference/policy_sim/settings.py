@@ -66,6 +66,14 @@ class Settings:
         return all(stage.get("chunked", True) for stage in self.stages)
 
     @property
+    def slots(self) -> int:
+        """Slots past its last token that a request may need.
+
+        A step that is decided ahead counts the drafts of the step before it, too.
+        """
+        return self.speculation.slots + (self.speculation.most if self.schedule_ahead else 0)
+
+    @property
     def reserve(self) -> int:
         """Blocks that even the only request on the instance must leave free."""
         selecting: int = sum(stage.get("reserve_blocks", 0) for stage in self.stages)

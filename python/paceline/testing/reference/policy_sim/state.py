@@ -43,6 +43,12 @@ class State:
         The prefills that run by groups of layers, and the tokens of each.
     group, groups : int
         The group that the batch ran in last, and the number of groups.
+    before : list of Request
+        The running requests of the latest step, where steps are decided ahead.
+    ended : list of Request
+        Requests that have ended since; the next decision still counts them as running.
+    unseen : list of Request
+        Requests that yielded tokens in the latest step, which the next decision does not know.
     deferred : list of Request or of blocks with their request
         Finished requests, and blocks that another instance has read, in the order of these events: the next
         decision still counts them as held.
@@ -70,6 +76,9 @@ class State:
     batch: dict[Request, int] = field(default_factory=dict)
     group: int = 0
     groups: int = 1
+    before: list[Request] = field(default_factory=list)
+    ended: list[Request] = field(default_factory=list)
+    unseen: list[Request] = field(default_factory=list)
     deferred: list[Request | tuple[list[int], Request]] = field(default_factory=list)
     dropped: list[Request] = field(default_factory=list)
     loaded: list[int] = field(default_factory=list)
@@ -79,7 +88,12 @@ class State:
     @property
     def admitted(self) -> int:
         """Requests in the batch, as far as the scheduler knows."""
-        return len(self.running) + sum(isinstance(one, Request) for one in self.deferred)
+        return len(self.running) + sum(one not in self.running for one in self.ended)
+
+    @property
+    def continuing(self) -> list[Request]:
+        """Requests in the batch that have not ended."""
+        return [one for one in self.running if one not in self.ended]
 
     @property
     def watermark(self) -> int:

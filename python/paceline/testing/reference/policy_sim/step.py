@@ -49,6 +49,14 @@ class Step:
         The accepted drafts of each request, and the tokens that it yields; -1 and 0 if it yields none.
     input_slots : int
         Tokens of the budget that each scheduled request takes beside its own.
+    before : dict of Request to int
+        Tokens that count as computed before, of each request.
+    order : list of Request
+        The running requests, in the order of admission.
+    discarded : list of Request
+        Requests that had ended before, whose tokens are discarded.
+    decided : int or None
+        When it was decided, where steps are decided ahead.
     decodes_reached : bool
         Whether the stage that schedules decodes was reached.
     group : tuple of int or None
@@ -77,6 +85,10 @@ class Step:
     drafts: dict[Request, int] = field(default_factory=dict)
     verified: dict[Request, tuple[int, int]] = field(default_factory=dict)
     input_slots: int = 0
+    before: dict[Request, int] = field(default_factory=dict)
+    order: list[Request] = field(default_factory=list)
+    discarded: list[Request] = field(default_factory=list)
+    decided: int | None = None
     decodes_reached: bool = False
     group: tuple[int, int] | None = None
     layers: tuple[int, int] = (1, 1)
@@ -110,6 +122,7 @@ class Step:
     def add(self, request: Request, tokens: int, part: Part, *, charged: bool = True) -> None:
         """Schedule ``tokens`` of a request."""
         self.tokens[request] = tokens
+        self.before[request] = request.computed + request.given_up
         self.parts[request] = part
         drafts = tokens - request.lacking
         if drafts > 0:
@@ -124,11 +137,19 @@ class Step:
         self.parts.pop(request, None)
         return self.tokens.pop(request, 0) - self.drafts.pop(request, 0)
 
-    def row(self, order: list[Request]) -> list[Any]:
+    def after(self, request: Request) -> int:
+        """Return the tokens that count as computed of a request once the step has ended."""
+        return self.before.get(request, request.computed) + self.tokens[request]
+
+    def row(self) -> list[Any]:
         """Return the step as a row of decisions, its requests in the order of admission."""
         return [
             self.start,
-            [[one.index, self.tokens[one], one.computed] for one in order if one in self.tokens],
+            [
+                [one.index, self.tokens[one], self.after(one) - self.tokens[one]]
+                for one in self.order
+                if one in self.tokens
+            ],
             [request.index for request in self.preempted],
             [self.blocks_out, self.blocks_in],
             self.free_blocks,

@@ -43,7 +43,7 @@ impl AdmissionOrder {
     /// Drops stale entries.
     #[inline(never)]
     pub(crate) fn compact(&mut self, requests: &RequestTable) {
-        self.entries.retain(|&(seq, slot)| requests.is_current(seq, slot));
+        self.entries.retain(|&(seq, slot)| requests.counts(seq, slot));
     }
 
     /// Number of entries, stale ones included.
@@ -97,6 +97,12 @@ impl AdmissionOrder {
     pub(crate) fn current<'a>(&'a self, requests: &'a RequestTable) -> impl Iterator<Item = Slot> + 'a {
         let current = self.entries.iter().filter(|&&(seq, slot)| requests.is_current(seq, slot));
         current.map(|&(_, slot)| slot)
+    }
+
+    /// The same, with those that have ended and that the step which is formed still counts as running.
+    pub(crate) fn counted<'a>(&'a self, requests: &'a RequestTable) -> impl Iterator<Item = Slot> + 'a {
+        let counted = self.entries.iter().filter(|&&(seq, slot)| requests.counts(seq, slot));
+        counted.map(|&(_, slot)| slot)
     }
 
     /// Whether a request was the last to be admitted.

@@ -112,11 +112,6 @@ impl DecodeSet {
         self.computed(member) + 1 - member.prompt
     }
 
-    /// Tokens past its last one that the latest step has accepted of a member.
-    pub(crate) fn surplus(&self, member: &RequestState) -> u32 {
-        self.generated(member).saturating_sub(member.output)
-    }
-
     /// Tokens that a step computes of a member.
     #[inline]
     pub(crate) fn width(&self) -> u64 {

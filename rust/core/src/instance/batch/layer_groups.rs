@@ -124,7 +124,11 @@ mod tests {
         let rule = GroupRule { limits: vec![(8, 2)], tokens_per_group: 4, most: 5 };
         for (tokens, groups) in [(8, 2), (9, 3), (12, 3), (40, 5)] {
             let mut layers = LayerGroups::default();
-            assert!(layers.start(vec![Chunk { slot: 3, tokens, drafts: 0, part: Part::Admitted }], 7, &rule));
+            assert!(layers.start(
+                vec![Chunk { slot: 3, tokens, drafts: 0, given_up: 0, part: Part::Admitted }],
+                7,
+                &rule
+            ));
             let mut finished = Vec::new();
             let mut ran = vec![layers.share().0];
             while !layers.is_last() {
@@ -143,7 +147,7 @@ mod tests {
     fn a_removed_chunk_leaves_the_batch() {
         let rule = GroupRule { limits: vec![], tokens_per_group: 0, most: 2 };
         let mut layers = LayerGroups::default();
-        let chunks = [1, 2].map(|slot| Chunk { slot, tokens: 5, drafts: 0, part: Part::Chunk });
+        let chunks = [1, 2].map(|slot| Chunk { slot, tokens: 5, drafts: 0, given_up: 0, part: Part::Chunk });
         layers.start(chunks.to_vec(), 4, &rule);
         assert_eq!(layers.remove(1).map(|chunk| chunk.tokens), Some(5));
         assert_eq!((layers.remove(1).is_none(), layers.tokens()), (true, 5));

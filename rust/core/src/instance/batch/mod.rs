@@ -10,6 +10,7 @@ mod cyclic_needs;
 mod decode_set;
 #[cfg(test)]
 mod decode_set_tests;
+mod discarded;
 mod endings;
 mod gaps;
 mod layer_groups;
@@ -37,6 +38,8 @@ pub(crate) struct Chunk {
     pub(crate) tokens: u32,
     /// How many of them are drafts.
     pub(crate) drafts: u32,
+    /// Tokens that count as computed before it though the step ahead of it gives them up.
+    pub(crate) given_up: u32,
     /// Why the request runs in the step.
     pub(crate) part: Part,
 }
@@ -65,6 +68,8 @@ pub(crate) struct Batch {
     inflight_tokens: u64,
     order: AdmissionOrder,
     chunks: Vec<Chunk>,
+    /// Chunks of requests that have ended, whose tokens are discarded.
+    discarded: Vec<Chunk>,
     layers: LayerGroups,
     /// When the decode set's latest step ended.
     decoded_at: Ticks,
@@ -81,6 +86,7 @@ impl Batch {
             inflight_tokens: 0,
             order: AdmissionOrder::default(),
             chunks: Vec::new(),
+            discarded: Vec::new(),
             layers: LayerGroups::default(),
             decoded_at: 0,
         }
@@ -142,8 +148,8 @@ impl Batch {
     }
 
     /// All chunks that run in the step.
-    pub(crate) fn scheduled(&self) -> impl Iterator<Item = &Chunk> {
-        self.chunks.iter().chain(self.layers.chunks())
+    pub(crate) fn scheduled(&self) -> impl Iterator<Item = &Chunk> + Clone {
+        self.chunks.iter().chain(&self.discarded).chain(self.layers.chunks())
     }
 
     /// Whether a request has a chunk in the step.
@@ -154,7 +160,7 @@ impl Batch {
     /// Whether the step computes anything beside the decode set.
     #[inline]
     pub(crate) fn runs_chunks(&self) -> bool {
-        !self.chunks.is_empty() || self.layers.is_under_way()
+        !self.chunks.is_empty() || !self.discarded.is_empty() || self.layers.is_under_way()
     }
 
     /// Chunks of prefills in the step, without those of the batch between two
@@ -428,8 +434,8 @@ mod tests {
     fn a_removed_request_takes_its_chunk_and_its_tokens_along() {
         let (mut batch, mut requests) = with_prefills(2);
         requests[0].computed = 0;
-        batch.schedule(Chunk { slot: 0, tokens: 6, drafts: 0, part: Part::Admitted });
-        batch.schedule(Chunk { slot: 1, tokens: 4, drafts: 0, part: Part::Admitted });
+        batch.schedule(Chunk { slot: 0, tokens: 6, drafts: 0, given_up: 0, part: Part::Admitted });
+        batch.schedule(Chunk { slot: 1, tokens: 4, drafts: 0, given_up: 0, part: Part::Admitted });
         assert_eq!(batch.kv_tokens(), 10);
         let dropped = batch.remove(0, &requests);
         assert_eq!((dropped.tokens, dropped.layered), (6, false));
@@ -454,7 +460,7 @@ mod tests {
     #[test]
     fn tokens_of_chunks_in_progress_are_not_finished() {
         let (mut batch, mut requests) = with_prefills(1);
-        batch.schedule(Chunk { slot: 0, tokens: 6, drafts: 0, part: Part::Admitted });
+        batch.schedule(Chunk { slot: 0, tokens: 6, drafts: 0, given_up: 0, part: Part::Admitted });
         batch.begin_chunks();
         assert_eq!((batch.kv_tokens(), batch.finished_kv_tokens()), (6, 0));
         batch.end_step();
@@ -471,8 +477,8 @@ mod tests {
         (state.computed, state.generated) = (10, 1);
         batch.outside.retain(|&slot| slot != 2);
         batch.join_decode_set(2, None, &mut requests);
-        batch.schedule(Chunk { slot: 0, tokens: 1, drafts: 0, part: Part::Chunk });
-        batch.schedule(Chunk { slot: 3, tokens: 1, drafts: 0, part: Part::Admitted });
+        batch.schedule(Chunk { slot: 0, tokens: 1, drafts: 0, given_up: 0, part: Part::Chunk });
+        batch.schedule(Chunk { slot: 3, tokens: 1, drafts: 0, given_up: 0, part: Part::Admitted });
         batch.sort_decodes_first(true, &mut requests);
         let order: Vec<_> = batch.order().current(&requests).collect();
         assert_eq!((order, batch.outside()), (vec![1, 2, 0, 3], &[1, 0, 3][..]));

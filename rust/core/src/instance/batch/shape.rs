@@ -13,7 +13,7 @@ impl Batch {
             let (prefill_layers, layers) = self.layers.share();
             StepShape { prefill_layers, layers, ..StepShape::default() }
         };
-        for chunk in &self.chunks {
+        for chunk in self.chunks.iter().chain(&self.discarded) {
             add_chunk(&mut shape, chunk, true, requests);
         }
         if self.layers.is_under_way() {
@@ -81,13 +81,14 @@ impl Batch {
 #[inline]
 fn add_chunk(shape: &mut StepShape, chunk: &Chunk, is_last: bool, requests: &RequestTable) {
     let state = &requests[chunk.slot];
-    let (before, tokens) = (u64::from(state.computed), u64::from(chunk.tokens));
+    let (before, tokens) = (u64::from(state.computed) + u64::from(chunk.given_up), u64::from(chunk.tokens));
     let after = before + tokens;
     let drafts = u64::from(chunk.drafts);
     shape.draft_tokens += drafts;
+    let yields = state.computed + chunk.tokens - chunk.drafts == state.target();
     // Each draft is verified by a row of its own.
-    shape.sampled += u64::from(is_last && after - drafts == u64::from(state.target())) + drafts;
-    if state.phase == Phase::Stalled {
+    shape.sampled += u64::from(is_last && yields) + drafts;
+    if matches!(state.phase, Phase::Stalled | Phase::Ended { .. }) {
         shape.decode_requests += 1;
         shape.decode_kv += after;
         shape.decode_max_kv = shape.decode_max_kv.max(after);

@@ -164,15 +164,24 @@ impl Effects<'_> {
     /// Has an admitted request outside the decode set compute `tokens` in this step, whose blocks are free.
     pub(in crate::instance) fn schedule(&mut self, slot: Slot, tokens: u32, part: Part) {
         let all = part == Part::Admitted && self.on.settings.allocates_sequence();
+        let unseen = self.on.unseen_outcome(slot);
         let state = &mut self.on.requests[slot];
-        let after = state.computed + tokens;
+        let after = state.computed + unseen.given_up + tokens;
         let allocated = self.on.settings.blocks_with_lookahead(after);
         let allocated =
             if all { allocated.max(self.on.settings.blocks_for(state.target())) } else { allocated };
         self.on.kv.grow(allocated, &mut state.blocks);
-        self.on.kv.register(state.owner(), after, &mut state.blocks);
-        let drafts = after.saturating_sub(state.target());
-        self.on.batch.schedule(Chunk { slot, tokens, drafts, part });
+        let owner = state.owner();
+        let owner = ContentOwner { known: owner.known - unseen.yielded, ..owner };
+        self.on.kv.register(owner, after, &mut state.blocks);
+        let drafts = (state.computed + tokens).saturating_sub(state.target());
+        let chunk = Chunk { slot, tokens, drafts, given_up: unseen.given_up, part };
+        if state.phase.has_ended() {
+            rare();
+            self.on.batch.schedule_discarded(chunk);
+        } else {
+            self.on.batch.schedule(chunk);
+        }
     }
 
     /// Notes that a request was admitted. `received`: with KV that another instance had sent; `computes`: the tokens

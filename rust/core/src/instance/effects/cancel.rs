@@ -54,6 +54,7 @@ impl Effects<'_> {
             | Phase::Receiving
             | Phase::MigratingOut
             | Phase::Deferred
+            | Phase::Ended { .. }
             | Phase::Vacant => Cancelled::Later,
         }
     }
@@ -83,6 +84,7 @@ impl Effects<'_> {
         self.restart_standstill(now);
         if self.on.requests[slot].phase == Phase::Decoding {
             self.leave_decode_set(slot, Phase::Stalled, now);
+            self.note_decoded(slot);
         } else {
             self.on.batch.remove(slot, &self.on.requests);
         }

@@ -30,12 +30,13 @@ impl Effects<'_> {
             }
             if self.on.speculator.is_some() {
                 rare();
-                let under_way = self.on.batch.layers().chunks().len();
-                self.verify(slot, (drafts, (chunks.len() + under_way) as u64), (start, now));
+                let others = self.on.batch.layers().chunks().len() + self.on.batch.discarded().len();
+                self.verify(slot, (drafts, (chunks.len() + others) as u64), (start, now));
                 continue;
             }
             self.on.batch.complete_chunk(slot, &self.on.requests);
             self.yield_token(slot, (start, now));
+            self.note_yielded(slot);
             let state = &mut self.on.requests[slot];
             if state.generated == state.output {
                 state.phase = Phase::Stalled;

@@ -23,6 +23,10 @@ impl Effects<'_> {
                 self.allocate_next_step();
             }
             latest = run.after(ended);
+            if ended == 0 && self.on.batch.runs_discarded_only() {
+                // It was decided before its requests had ended.
+                self.on.observers.log.write(&run, 1, &mut self.recorder.room, |_| 0);
+            }
             let since = u128::from(now - latest);
             let held = self.on.batch.kv_tokens_in_step(run.decodes);
             self.on.observers.stats.busy_ticks += since as u64;
@@ -50,7 +54,8 @@ impl Effects<'_> {
                 self.leave_decode_set(slot, Phase::Stalled, latest);
             }
         }
-        let elsewhere = |phase: Phase| phase == Phase::MigratingOut || phase.is_expected();
+        let elsewhere =
+            |phase: Phase| matches!(phase, Phase::MigratingOut | Phase::Ended { .. }) || phase.is_expected();
         for state in self.on.requests.iter().filter(|state| !elsewhere(state.phase)) {
             let status = if state.phase.is_admitted() { Status::Running } else { Status::Waiting };
             self.recorder.close(state.request, status, state.totals());

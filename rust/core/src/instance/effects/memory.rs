@@ -14,7 +14,9 @@ impl Effects<'_> {
     pub(super) fn free_or_defer(&mut self, slot: Slot, seated: bool, now: Ticks) {
         if self.on.settings.scheduler.schedule_ahead {
             rare();
-            self.on.requests[slot].phase = Phase::Deferred;
+            let phase = &mut self.on.requests[slot].phase;
+            let decoding = *phase != Phase::Prefilling;
+            *phase = if seated { Phase::Ended { decoding } } else { Phase::Deferred };
             self.on.queues.ahead_mut().defer_free(slot, seated);
         } else {
             self.free(slot, now);
@@ -22,13 +24,18 @@ impl Effects<'_> {
     }
 
     /// Frees the blocks and the slot of a request that has left.
-    fn free(&mut self, slot: Slot, now: Ticks) {
+    pub(super) fn free(&mut self, slot: Slot, now: Ticks) {
+        self.release_blocks(slot, now);
+        self.on.requests.release(slot);
+    }
+
+    /// Frees the blocks of a request that has left.
+    pub(super) fn release_blocks(&mut self, slot: Slot, now: Ticks) {
         self.begin_release(slot, now);
         let state = &mut self.on.requests[slot];
         // A request that was moved to another instance may return, and a cancelled one may be sent again.
         let returns = state.generated < state.output || self.recorder.is_cancelled(state.request as usize);
         self.on.kv.release(state.owner(), state.computed, returns, &mut state.blocks);
-        self.on.requests.release(slot);
     }
 
     /// Tells the KV cache which request is going to release its blocks.
@@ -43,26 +50,20 @@ impl Effects<'_> {
         });
     }
 
-    /// Frees the blocks that a step decided ahead did not see.
-    #[inline(never)]
-    pub(super) fn free_deferred(&mut self, now: Ticks) {
-        let deferred = self.on.queues.ahead_mut().take_deferred();
-        for &slot in &deferred {
-            self.free(slot, now);
-        }
-        self.on.queues.ahead_mut().recycle(deferred);
-    }
-
     /// Queues all arrivals and frees all blocks that a step decided ahead did not see: no
     /// step is in progress. Returns whether there were any.
     #[inline(never)]
     pub(in crate::instance) fn release_all(&mut self, now: Ticks) -> bool {
         let unseen = self.on.transfers.offered() + self.on.transfers.received() > 0
             && self.on.queues.ahead().latest_start() < Ticks::MAX;
-        let any = unseen || self.on.queues.ahead().arrived() > 0 || self.on.queues.ahead().defers();
+        let any = unseen
+            || self.on.queues.ahead().arrived() > 0
+            || self.on.queues.ahead().defers()
+            || self.on.speculator.is_some()
+                && self.on.unseen.as_ref().is_some_and(|unseen| !unseen.is_empty());
         self.on.queues.ahead_mut().started(Ticks::MAX);
         self.on.queues.release_due(self.trace);
-        self.free_deferred(now);
+        self.end_decision(now);
         any
     }
 
@@ -70,6 +71,7 @@ impl Effects<'_> {
     /// set's latest step ended.
     pub(super) fn set_aside(&mut self, slot: Slot, now: Ticks) {
         self.leave_decode_set(slot, Phase::Stalled, now);
+        self.note_decoded(slot);
         self.on.observers.readers.note_deadline(slot);
     }
 

@@ -7,6 +7,7 @@
 
 mod accumulators;
 mod admission;
+mod ahead;
 mod arrive;
 mod cancel;
 mod candidate;

@@ -143,7 +143,11 @@ impl Effects<'_> {
                 return;
             }
         }
-        self.on.kv.release(owner, computed, true, &mut state.blocks);
+        let (owner, seen) = self.on.seen_content(slot);
+        let state = &mut self.on.requests[slot];
+        self.on.kv.release(owner, seen, true, &mut state.blocks);
+        self.forget_outcome(slot);
+        let state = &mut self.on.requests[slot];
         state.computed = 0;
         state.phase = Phase::Preempted;
         if let Some(mut ranks) = self.ranks() {

@@ -61,9 +61,9 @@ impl Effects<'_> {
         self.on.observers.stats.note_running(running);
         self.on.kv.note_peak();
         let freed = self.on.queues.ahead().defers();
-        if freed {
+        if self.on.settings.scheduler.schedule_ahead {
             rare();
-            self.free_deferred(now);
+            self.end_decision(now);
         }
         freed
     }

@@ -26,6 +26,10 @@ impl Effects<'_> {
         if !self.on.batch.chunks().is_empty() {
             self.finish_chunks(run.start, now);
         }
+        if !self.on.batch.discarded().is_empty() {
+            rare();
+            self.discard_chunks();
+        }
         self.finish_decodes(now);
         if !self.on.completed.is_empty() {
             self.complete(now);
@@ -59,6 +63,7 @@ impl Effects<'_> {
         let set = self.on.batch.decode_set();
         let later = set.blocks_for(ended + 1) - set.blocks_for_next();
         self.apply(&run, ended);
+        let before = run.after(ended - 1);
         run.start = run.after(ended);
         run.copying = 0;
         run.series.first = run.series.at(ended);
@@ -67,7 +72,7 @@ impl Effects<'_> {
         if run.begun {
             self.allocate_next_step();
         }
-        self.on.observers.log.resume(run.start, ended, later);
+        self.on.observers.log.resume((before, run.start), ended, later);
         self.on.run.resume(run, ended);
     }
 
@@ -103,6 +108,7 @@ impl Effects<'_> {
         if self.on.settings.scheduler.schedule_ahead {
             rare();
             self.on.queues.ahead_mut().started(run.after(steps - 1));
+            self.note_step(run.decodes && self.on.batch.decode_set().len() > 0);
         }
         if self.on.transfers.has_admitted() {
             rare();
@@ -113,7 +119,8 @@ impl Effects<'_> {
         let members = if run.decodes { self.on.batch.decode_set().len() } else { 0 };
         let ends_prefills = self.on.batch.layers().is_last();
         let shape = self.on.run.shape();
-        self.on.observers.observe_run(&Ended { run, steps, shape, members, ends_prefills });
+        let discarded = self.on.batch.discarded().len() as u64;
+        self.on.observers.observe_run(&Ended { run, steps, shape, members, discarded, ends_prefills });
         if run.copying > 0 {
             rare();
             self.apply_apart(run, steps);
@@ -199,28 +206,16 @@ impl Effects<'_> {
     /// of their reasoning and of their answer, which go on outside the set.
     fn finish_decodes(&mut self, now: Ticks) {
         while let Some(slot) = self.on.batch.decode_set().departing() {
-            let surplus = self.on.batch.decode_set().surplus(&self.on.requests[slot]);
             self.leave_decode_set(slot, Phase::Stalled, now);
+            self.note_decoded(slot);
             let state = &self.on.requests[slot];
             if state.generated == state.output {
                 self.on.completed.push((state.seq, slot));
-                if surplus > 0 {
-                    rare();
-                    self.register_last(slot);
-                }
             } else {
                 rare();
                 self.assign_blocks(slot);
                 self.on.batch.keep_outside(slot, &self.on.requests);
             }
         }
-    }
-
-    /// Makes the KV of the last token of a request that has left the decode set known: it was an accepted draft.
-    #[inline(never)]
-    fn register_last(&mut self, slot: Slot) {
-        self.assign_blocks(slot);
-        let state = &mut self.on.requests[slot];
-        self.on.kv.register(state.owner(), state.computed + 1, &mut state.blocks);
     }
 }

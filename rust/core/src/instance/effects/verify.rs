@@ -2,6 +2,7 @@
 
 use super::Effects;
 use crate::hint::rare;
+use crate::instance::ahead::Outcome;
 use crate::instance::observers::Fact;
 use crate::instance::request::{Phase, Slot};
 use crate::time::Ticks;
@@ -12,6 +13,16 @@ impl Effects<'_> {
         if let Some(speculator) = &mut self.on.speculator {
             rare();
             speculator.forget(slot);
+        }
+    }
+
+    /// Proposes drafts for a request that has ended, which the step decided ahead does not know.
+    fn propose_ahead(&mut self, slot: Slot, requests: u64) {
+        if self.on.unseen.is_some()
+            && let Some(speculator) = &mut self.on.speculator
+        {
+            rare();
+            speculator.propose(slot, &self.on.requests[slot], requests);
         }
     }
 
@@ -29,16 +40,21 @@ impl Effects<'_> {
         self.on.observers.stats.count_drafts(drafts, verified.accepted, verified.yielded);
         self.on.batch.give_up(drafts - (verified.yielded - 1));
         let state = &mut self.on.requests[slot];
-        // The KV of accepted drafts is known, also of those past the last token.
-        let computed = state.computed + verified.accepted;
         state.computed += verified.yielded - 1;
         state.phase = Phase::Stalled;
         for at in 0..verified.yielded {
             self.yield_token(slot, (if at == 0 { start } else { now }, now));
         }
         let state = &mut self.on.requests[slot];
-        self.on.kv.register(state.owner(), computed, &mut state.blocks);
+        let given_up = drafts - (verified.yielded - 1);
+        if let Some(unseen) = &mut self.on.unseen {
+            rare();
+            unseen.note(slot, Outcome { yielded: verified.yielded, given_up });
+        } else {
+            self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
+        }
         if state.generated == state.output {
+            self.propose_ahead(slot, requests);
             self.on.batch.complete_chunk(slot, &self.on.requests);
             self.on.completed.push((self.on.requests[slot].seq, slot));
             return;

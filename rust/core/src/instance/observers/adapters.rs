@@ -18,6 +18,8 @@ pub(in crate::instance) struct Adapters {
     left: u64,
     /// Adapters loaded for the step that is formed.
     pending: u64,
+    /// Whether requests that end keep their adapters until [`Self::end`].
+    ahead: bool,
 }
 
 /// An adapter in a slot.
@@ -32,8 +34,9 @@ struct Loaded {
 
 impl Adapters {
     /// Slots for at most `most` adapters, each of which takes `load` ticks to load; `None` without slots.
-    pub(super) fn new(most: u64, load: Ticks) -> Option<Box<Self>> {
-        let adapters = Self { most: most as usize, load, slots: Vec::new(), left: 0, pending: 0 };
+    /// `ahead`: steps are decided ahead, so that requests that end keep their adapters until [`Self::end`].
+    pub(super) fn new(most: u64, load: Ticks, ahead: bool) -> Option<Box<Self>> {
+        let adapters = Self { most: most as usize, load, slots: Vec::new(), left: 0, pending: 0, ahead };
         (most > 0).then(|| Box::new(adapters))
     }
 
@@ -64,8 +67,16 @@ impl Adapters {
         let Some(adapter) = of.trace.adapter_of(of.row()) else { return };
         match fact {
             Fact::Admitted { .. } => self.enter(adapter),
+            Fact::Finished | Fact::Cancelled { ran: true } if self.ahead => {}
             Fact::Preempted | Fact::Finished | Fact::Cancelled { ran: true } => self.leave(adapter),
             _ => {}
+        }
+    }
+
+    /// Notes a request that has ended and that no step counts as running any more.
+    pub(in crate::instance) fn end(&mut self, adapter: Option<u32>) {
+        if let Some(adapter) = adapter {
+            self.leave(adapter);
         }
     }
 
@@ -100,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_adapter_that_was_left_first_gives_up_its_slot() {
-        let mut adapters = Adapters::new(2, 5).unwrap();
+        let mut adapters = Adapters::new(2, 5, false).unwrap();
         adapters.enter(7);
         adapters.enter(8);
         adapters.enter(7);

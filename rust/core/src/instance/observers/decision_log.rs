@@ -41,9 +41,10 @@ impl DecisionLog {
     }
 
     /// Makes the step in progress the one that starts at `start`, `ended` steps
-    /// later in its run. `taken`: blocks that the run has taken since.
-    pub(crate) fn resume(&mut self, start: Ticks, ended: u64, taken: u64) {
+    /// later in its run, where the one before it started at `before`. `taken`: blocks that the run has taken since.
+    pub(crate) fn resume(&mut self, (before, start): (Ticks, Ticks), ended: u64, taken: u64) {
         if let Some(record) = &mut self.current {
+            record.decided = record.decided.map(|_| before);
             record.start = start;
             record.free_blocks -= taken;
             record.advance(ended);
@@ -64,7 +65,9 @@ impl DecisionLog {
                 return;
             }
             let free_blocks = if i > 0 { first.free_blocks - taken(i) } else { first.free_blocks };
-            written.push(first, i, (start, run.after(i + 1) - start), free_blocks);
+            // A step of a run is decided when the one before it starts.
+            let decided = first.decided.map(|moment| if i > 0 { run.after(i - 1) } else { moment });
+            written.push(first, i, (start, run.after(i + 1) - start), decided, free_blocks);
         }
     }
 
@@ -90,6 +93,7 @@ mod tests {
         let mut log = DecisionLog::new(Some(Window::ALL));
         let first = StepRecord {
             start: 100,
+            decided: Some(80),
             ticks: 15,
             scheduled: vec![(7, 1, 20, Part::SwappedInDecode)],
             drafted: Vec::new(),
@@ -105,8 +109,12 @@ mod tests {
         log.write(&run, 3, &mut RecordRoom::default(), |ended| ended / 2);
         let written: Vec<StepRecord> = records(&log.take());
         assert_eq!(written[0], first);
-        let times = written.iter().map(|step| (step.start, step.ticks));
-        assert_eq!(times.collect::<Vec<_>>(), [(100, 15), (115, 11), (126, 12)]);
+        let times = written.iter().map(|step| (step.decided, step.start, step.ticks));
+        assert_eq!(
+            times.collect::<Vec<_>>(),
+            [(Some(80), 100, 15), (Some(100), 115, 11), (Some(115), 126, 12)],
+            "a step of a run is decided when the one before it starts"
+        );
         assert_eq!(written[2].scheduled, [(7, 1, 22, Part::Decode)]);
         assert_eq!((written[2].preempted.len(), written[2].copied, written[2].free_blocks), (0, (0, 0), 8));
     }

@@ -73,7 +73,7 @@ impl Observers {
             readers: Readers::new(observed.pace, observed.on_pace, observed.slack),
             outbox: Outbox::new(reports),
             log: DecisionLog::new(observed.records),
-            adapters: Adapters::new(joining.adapters, joining.adapter_load),
+            adapters: Adapters::new(joining.adapters, joining.adapter_load, config.scheduler.schedule_ahead),
             accumulators: accumulators.map(|rules| Box::new(Accumulators::new(&rules.accumulators))),
             traffic: traffic
                 .map(|traffic| Box::new(TrafficCounter::new(traffic, layers, config.block_tokens))),

@@ -33,12 +33,21 @@ pub struct StepColumns {
     before: Vec<u32>,
     /// Why they ran.
     parts: Vec<Part>,
-    /// Their drafts, where tokens are drafted.
-    drafted: Vec<(u32, i32, u32)>,
+    /// The columns that few schedulers have.
+    rare: RareColumns,
     /// Where the preempted requests of each step end in the next column.
     pub preempted_ends: Vec<u64>,
     /// Requests preempted while a step was formed, in order.
     pub preempted: Vec<u32>,
+}
+
+/// Columns that few schedulers have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct RareColumns {
+    /// When each step was decided, where steps are decided ahead.
+    decided: Vec<Ticks>,
+    /// The drafts of each request, where tokens are drafted.
+    drafted: Vec<(u32, i32, u32)>,
 }
 
 impl StepColumns {
@@ -70,8 +79,10 @@ impl StepColumns {
         first: &StepRecord,
         later: u64,
         (start, ticks): (Ticks, Ticks),
+        decided: Option<Ticks>,
         free_blocks: u64,
     ) {
+        self.rare.decided.extend(decided);
         self.start.push(start);
         self.ticks.push(ticks);
         self.free_blocks.push(free_blocks);
@@ -86,7 +97,7 @@ impl StepColumns {
             self.before.push(before + later as u32);
             self.parts.push(if is_first { part } else { Part::Decode });
         }
-        self.drafted.extend_from_slice(&first.drafted);
+        self.rare.drafted.extend_from_slice(&first.drafted);
         if is_first {
             self.preempted.extend_from_slice(&first.preempted);
         }
@@ -103,10 +114,11 @@ impl StepColumns {
         let scheduled = range(&self.scheduled_ends)
             .map(|i| (self.requests[i], self.tokens[i], self.before[i], self.parts[i]))
             .collect();
-        let drafted = self.drafted.get(range(&self.scheduled_ends)).map_or_else(Vec::new, <[_]>::to_vec);
+        let drafted = self.rare.drafted.get(range(&self.scheduled_ends)).map_or_else(Vec::new, <[_]>::to_vec);
         StepRecord {
             drafted,
             start: self.start[at],
+            decided: self.rare.decided.get(at).copied(),
             ticks: self.ticks[at],
             scheduled,
             preempted: self.preempted[range(&self.preempted_ends)].to_vec(),

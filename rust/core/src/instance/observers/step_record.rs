@@ -30,6 +30,9 @@ pub enum Part {
 pub struct StepRecord {
     /// When it started.
     pub start: Ticks,
+    /// When it was decided, where steps are decided ahead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided: Option<Ticks>,
     /// How long it took, the copies before it included.
     pub ticks: Ticks,
     /// (request, tokens, tokens computed before, why it ran), in the order of
@@ -54,7 +57,7 @@ impl StepRecord {
     pub(in crate::instance) fn of(batch: &Batch, decodes: bool, requests: &RequestTable) -> Self {
         let mut scheduled = Vec::new();
         let set = batch.decode_set();
-        for slot in batch.order().current(requests) {
+        for slot in batch.order().counted(requests) {
             let state = &requests[slot];
             if state.phase == Phase::Decoding {
                 if decodes {
@@ -63,7 +66,7 @@ impl StepRecord {
                     scheduled.push((state.request, set.width() as u32, set.computed(state), part));
                 }
             } else if let Some(chunk) = batch.scheduled().find(|chunk| chunk.slot == slot) {
-                scheduled.push((state.request, chunk.tokens, state.computed, chunk.part));
+                scheduled.push((state.request, chunk.tokens, state.computed + chunk.given_up, chunk.part));
             }
         }
         Self { scheduled, group: batch.layers().position(), ..Self::default() }

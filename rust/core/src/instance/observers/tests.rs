@@ -199,7 +199,14 @@ fn tokens_of_prefills_count_with_their_last_layers() {
         StepShape { prefill_tokens: 8, prefill_requests: 1, decode_requests: 3, ..StepShape::default() };
     let run = Run { steps: 1, extrapolation: Extrapolation::default(), ..Run::default() };
     for ends_prefills in [false, true] {
-        told.observers.observe_run(&Ended { run: &run, steps: 1, shape: &shape, members: 2, ends_prefills });
+        told.observers.observe_run(&Ended {
+            run: &run,
+            steps: 1,
+            shape: &shape,
+            members: 2,
+            discarded: 0,
+            ends_prefills,
+        });
     }
     assert_eq!((told.observers.stats.prefill_tokens, told.observers.stats.decode_tokens), (8, 2));
 }

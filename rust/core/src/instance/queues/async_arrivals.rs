@@ -73,6 +73,12 @@ impl AsyncArrivals {
         self.seats += u64::from(seated);
     }
 
+    /// Removes a request with a seat whose blocks are freed before the step is decided.
+    pub(crate) fn cancel_deferral(&mut self, slot: Slot) {
+        self.deferred.retain(|&other| other != slot);
+        self.seats -= 1;
+    }
+
     /// Whether blocks are kept.
     pub(crate) fn defers(&self) -> bool {
         !self.deferred.is_empty()
@@ -130,6 +136,9 @@ mod tests {
         let deferred = ahead.take_deferred();
         assert_eq!(deferred, [3, 4]);
         ahead.recycle(deferred);
+        assert!(!ahead.defers() && ahead.seats() == 0);
+        ahead.defer_free(3, true);
+        ahead.cancel_deferral(3);
         assert!(!ahead.defers() && ahead.seats() == 0);
     }
 }

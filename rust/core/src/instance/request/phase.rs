@@ -30,8 +30,13 @@ pub(crate) enum Phase {
     Received,
     /// Migrated out; the transfer still reads its blocks.
     MigratingOut,
-    /// Finished; its blocks are freed once the step that was decided ahead is known.
+    /// Has left; its blocks are freed once the step that was decided ahead is known.
     Deferred,
+    /// Has ended with the latest step; the step that was decided ahead still counts it as running.
+    Ended {
+        /// Whether it had yielded a token since its prompt was last computed.
+        decoding: bool,
+    },
     /// The slot is free.
     Vacant,
 }
@@ -50,6 +55,11 @@ impl Phase {
     /// Whether the request is still in the last step of its prompt on another instance, which writes what becomes of it.
     pub(crate) fn is_expected(self) -> bool {
         matches!(self, Self::Expected | Self::Reserved)
+    }
+
+    /// Whether it has ended, and the step that is formed still counts it as running.
+    pub(crate) fn has_ended(self) -> bool {
+        matches!(self, Self::Ended { .. })
     }
 
     /// Whether the request is swapped out.

@@ -181,7 +181,9 @@ impl RequestTable {
 
     /// The slot of a request that has not left.
     pub(crate) fn find(&self, request: u32) -> Option<Slot> {
-        let gone = |phase| matches!(phase, Phase::Vacant | Phase::Deferred | Phase::MigratingOut);
+        let gone = |phase| {
+            matches!(phase, Phase::Vacant | Phase::Deferred | Phase::Ended { .. } | Phase::MigratingOut)
+        };
         let of = |state: &RequestState| state.request == request && !gone(state.phase);
         self.slots.iter().position(of).map(|slot| slot as Slot)
     }
@@ -201,6 +203,12 @@ impl RequestTable {
     pub(crate) fn is_current(&self, seq: AdmissionSeq, slot: Slot) -> bool {
         let state = &self[slot];
         state.seq == seq && state.phase.is_admitted()
+    }
+
+    /// The same, also for a request that has ended and that the step which is formed still counts as running.
+    pub(crate) fn counts(&self, seq: AdmissionSeq, slot: Slot) -> bool {
+        let state = &self[slot];
+        state.seq == seq && (state.phase.is_admitted() || state.phase.has_ended())
     }
 }
 
@@ -252,7 +260,9 @@ mod tests {
         table[slot].phase = Phase::Prefilling;
         assert!(table.is_current(4, slot));
         table[slot].seq = 9;
-        assert!(!table.is_current(4, slot), "it was admitted anew");
+        assert!(!table.is_current(4, slot) && !table.counts(4, slot), "it was admitted anew");
+        table[slot].phase = Phase::Ended { decoding: true };
+        assert!(!table.is_current(9, slot) && table.counts(9, slot));
         table.release(slot);
         assert!(!table.is_current(9, slot));
     }

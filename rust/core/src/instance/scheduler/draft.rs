@@ -32,6 +32,8 @@ pub(crate) struct StepDraft {
     pub(crate) reserve: u64,
     /// Whether prompts were passed over, as the swap space is nearly full.
     pub(crate) passes_over: bool,
+    /// Blocks that were free once it was decided.
+    pub(crate) free_blocks: u64,
     /// When the step is to be formed again though no event occurs.
     pub(crate) retry_at: Option<Ticks>,
 }
@@ -51,6 +53,7 @@ impl StepDraft {
             reseated: false,
             reserve: 0,
             passes_over: false,
+            free_blocks: 0,
             retry_at: None,
         }
     }

@@ -103,7 +103,8 @@ impl<'a> Stages<'a> {
             }
             // A step in which every request was preempted takes no time; its blocks are
             // free for the next one. Nor does one that could not be decided ahead.
-            if !(preempted || ahead && self.effects.release_all(now)) {
+            let unseen = ahead && self.effects.release_all(now);
+            if !(preempted || unseen) {
                 self.effects.rest(now);
                 return Ok(self.draft.retry_at);
             }
@@ -132,6 +133,7 @@ impl<'a> Stages<'a> {
     fn start(mut self, decodes: bool) -> Result<Ticks, Error> {
         let now = self.draft.now;
         let dropped = self.effects.queues.has_migrated_in() && self.effects.store_migrated(now);
+        self.draft.free_blocks = self.effects.kv.free();
         let freed = self.effects.close_batch(decodes, now);
         let (mut run, shape) = self.time_step(decodes)?;
         // Received requests were not admitted by rank: a queued request that ranks before one may displace it in the next
@@ -140,7 +142,8 @@ impl<'a> Stages<'a> {
             && self.effects.ranking.as_deref().is_some_and(|ranking| ranking.waiting() > 0);
         let ahead = self.effects.settings.scheduler.schedule_ahead;
         // A request whose KV was dropped may be admitted for less at the next step.
-        if dropped || displaces || (ahead && self.has_news(freed)) {
+        let logs = freed && self.effects.observers.log.is_kept();
+        if dropped || displaces || (ahead && (logs || self.has_news(freed))) {
             rare();
             run.steps = 1;
         }
@@ -163,11 +166,13 @@ impl<'a> Stages<'a> {
 
     /// The record of the step that was formed.
     fn record(&mut self, decodes: bool) -> StepRecord {
+        let ahead = self.effects.settings.scheduler.schedule_ahead;
         StepRecord {
             start: self.draft.now,
             preempted: std::mem::take(&mut self.draft.preempted),
             copied: self.effects.kv.cpu().copied(),
-            free_blocks: self.effects.kv.free(),
+            decided: ahead.then(|| self.effects.queues.ahead().latest_start().min(self.draft.now)),
+            free_blocks: self.draft.free_blocks,
             drafted: self.drafted(decodes),
             ..StepRecord::of(&self.effects.batch, decodes, &self.effects.requests)
         }

@@ -2,6 +2,7 @@
 
 use super::Stages;
 use crate::config::Victim;
+use crate::hint::rare;
 use crate::instance::request::{Phase, Slot};
 
 impl Stages<'_> {
@@ -9,8 +10,10 @@ impl Stages<'_> {
     /// `prefills`: whether prefills can be preempted.
     pub(super) fn choose_victim(&self, prefills: bool) -> Option<usize> {
         let order = self.effects.batch.order();
-        let eligible =
-            |&i: &usize| prefills || self.effects.requests[order.slot(i)].phase != Phase::Prefilling;
+        let eligible = |&i: &usize| {
+            let phase = self.effects.requests[order.slot(i)].phase;
+            prefills || !matches!(phase, Phase::Prefilling | Phase::Ended { decoding: false })
+        };
         let mut candidates = (0..order.len()).filter(eligible);
         if let Some(ranking) = &self.effects.ranking {
             return candidates.max_by_key(|&i| ranking.rank(order.slot(i)));
@@ -37,6 +40,13 @@ impl Stages<'_> {
     /// before `reached` have their token and its block for this step already.
     pub(super) fn preempt_at(&mut self, victim: usize, reached: usize, charged: bool) {
         let slot = self.effects.take_from_order(victim);
+        if self.effects.requests[slot].phase.has_ended() {
+            rare();
+            self.note_preempted(slot);
+            let tokens = self.effects.preempt_ended(slot, self.draft.now);
+            self.refund(tokens);
+            return;
+        }
         let decoding = self.effects.requests[slot].phase == Phase::Decoding;
         let scheduled = if decoding { victim < reached } else { self.effects.batch.has_chunk(slot) };
         if !scheduled {

@@ -27,7 +27,9 @@ pub(super) struct ResumeRules {
 impl Stages<'_> {
     /// Resumes running requests as far as tokens and blocks suffice.
     pub(super) fn resume_running(&mut self, rules: ResumeRules) {
-        if !self.effects.settings.leap || !self.resume_all(rules) {
+        // Drafts of a step decided ahead depend on outcomes that it does not know, request by request.
+        let unlike = self.effects.unseen.is_some() && self.effects.speculator.is_some();
+        if !self.effects.settings.leap || unlike || !self.resume_all(rules) {
             rare();
             self.resume_in_order(rules);
         }
@@ -59,8 +61,10 @@ impl Stages<'_> {
             return false;
         }
         let spare = u64::from(self.effects.settings.scheduler.spare_block && decodes > 0);
+        // A request that has ended may be the victim.
+        let ended = self.effects.queues.ahead().seats() > 0;
         if self.effects.batch.decode_set().blocks_for_next() + spare > self.effects.kv.free()
-            && (spare > 0 || !self.preempts_in_order() || !self.effects.batch.outside().is_empty())
+            && (spare > 0 || ended || !self.preempts_in_order() || !self.effects.batch.outside().is_empty())
         {
             return false;
         }
@@ -201,8 +205,15 @@ impl Stages<'_> {
             let (tokens, blocks) = if phase == Phase::Decoding {
                 (1, self.effects.batch.decode_set().needed_blocks(state))
             } else {
-                let tokens = self.wanted(slot).min(self.budget().max(1)) as u32;
-                let grown = self.effects.settings.blocks_with_lookahead(state.computed + tokens);
+                let wanted = self.wanted(slot);
+                if wanted == 0 {
+                    rare();
+                    i += 1;
+                    continue;
+                }
+                let tokens = wanted.min(self.budget().max(1)) as u32;
+                let given_up = self.effects.unseen_outcome(slot).given_up;
+                let grown = self.effects.settings.blocks_with_lookahead(state.computed + given_up + tokens);
                 (tokens, grown.saturating_sub(state.blocks.count()))
             };
             while blocks.max(u64::from(self.effects.settings.scheduler.spare_block)) > self.effects.kv.free()
@@ -211,7 +222,8 @@ impl Stages<'_> {
                     break 'requests;
                 };
                 let other = self.effects.batch.order().slot(victim);
-                let counted = !skipped(other, self.effects.requests[other].phase);
+                let phase = self.effects.requests[other].phase;
+                let counted = !phase.has_ended() && !skipped(other, phase);
                 self.preempt_at(victim, i, rules.charged);
                 if victim < i {
                     i -= 1;
@@ -229,7 +241,8 @@ impl Stages<'_> {
                 self.draft.tokens_left -= u64::from(rules.charged);
             } else {
                 let left = self.draft.tokens_left;
-                let part = if phase == Phase::Stalled { Part::Decode } else { Part::Chunk };
+                let decodes = matches!(phase, Phase::Stalled | Phase::Ended { .. });
+                let part = if decodes { Part::Decode } else { Part::Chunk };
                 self.schedule_chunk(slot, tokens, part);
                 if !rules.charged && phase == Phase::Stalled {
                     self.draft.tokens_left = left;

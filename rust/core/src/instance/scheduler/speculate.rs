@@ -40,6 +40,11 @@ impl Stages<'_> {
     /// limit of a chunk and the longest sequence allow.
     pub(super) fn wanted(&self, slot: Slot) -> u64 {
         let state = &self.effects.requests[slot];
+        let ahead = self.effects.unseen.is_some() && self.effects.speculator.is_some();
+        if ahead || state.phase.has_ended() {
+            rare();
+            return self.wanted_ahead(slot);
+        }
         let lacking = u64::from(state.lacking());
         match &self.effects.speculator {
             None => lacking.min(self.draft.limits.chunk),
@@ -50,6 +55,29 @@ impl Stages<'_> {
                 (lacking + drafts).min(self.draft.limits.chunk).min(most)
             }
         }
+    }
+
+    /// The same where steps are decided ahead and tokens are drafted, or of a request that has ended.
+    ///
+    /// The decision does not know the outcome of the step before: a request that may have ended with it still asks for
+    /// tokens, one that is sure to have does not.
+    fn wanted_ahead(&self, slot: Slot) -> u64 {
+        let state = &self.effects.requests[slot];
+        let Some(speculator) = &self.effects.speculator else { return 0 };
+        let unseen = self.effects.unseen_outcome(slot);
+        let drafts = u64::from(speculator.proposed(slot));
+        let most = self.effects.settings.most_tokens(state.computed + unseen.given_up);
+        if unseen.yielded == 0 {
+            // Not in the step before, whose outcome is unknown; or cancelled.
+            let lacking = u64::from(state.lacking());
+            let ended = state.phase.has_ended();
+            let wanted = (lacking + drafts).min(most.max(lacking));
+            return if ended { 0 } else { wanted.min(self.draft.limits.chunk) };
+        }
+        if state.generated - unseen.yielded + 1 >= state.output {
+            return 0;
+        }
+        (1 + drafts).min(self.draft.limits.chunk).min(most)
     }
 
     /// Tokens that the next request may compute in the step.
@@ -70,7 +98,7 @@ impl Stages<'_> {
         let Some(speculator) = &self.effects.speculator else { return 0 };
         rare();
         let padding = u64::from(speculator.padding());
-        let mut running = self.effects.batch.chunks().iter().map(|chunk| chunk.part);
+        let mut running = self.effects.batch.scheduled().map(|chunk| chunk.part);
         let decodes = self.draft.decoded && self.effects.batch.decode_set().len() > 0;
         let resumed = decodes || running.clone().any(|part| matches!(part, Part::Chunk | Part::Decode));
         let pads = target == hit + 1
@@ -88,7 +116,7 @@ impl Stages<'_> {
         let set = batch.decode_set();
         let of_chunk = |chunk: &Chunk| {
             let state = &requests[chunk.slot];
-            if state.computed + chunk.tokens < state.target() {
+            if state.phase.has_ended() || state.computed + chunk.tokens < state.target() {
                 return (chunk.drafts, -1, 0);
             }
             let verified = speculator.verify(chunk.slot, state, chunk.drafts);
@@ -102,7 +130,7 @@ impl Stages<'_> {
             }
             batch.scheduled().find(|chunk| chunk.slot == slot).map(of_chunk)
         };
-        batch.order().current(requests).filter_map(of).collect()
+        batch.order().counted(requests).filter_map(of).collect()
     }
 
     /// Blocks that a request lacks whose KV was received, for its next token and its lookahead.

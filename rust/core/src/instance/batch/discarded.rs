@@ -1,0 +1,51 @@
+//! Chunks of requests that have ended, in a step that was decided before their end was known.
+
+use super::super::request::Slot;
+use super::{Batch, Chunk};
+
+impl Batch {
+    /// The chunks of requests that have ended, whose tokens are discarded.
+    #[inline]
+    pub(crate) fn discarded(&self) -> &[Chunk] {
+        &self.discarded
+    }
+
+    /// Whether the step computes nothing else.
+    pub(crate) fn runs_discarded_only(&self) -> bool {
+        !self.discarded.is_empty() && self.chunks.is_empty() && self.decode.len() == 0
+    }
+
+    /// Has a request that has ended compute a chunk in this step.
+    pub(crate) fn schedule_discarded(&mut self, chunk: Chunk) {
+        self.discarded.push(chunk);
+    }
+
+    /// Removes the chunk of a request that has ended. Returns its tokens.
+    pub(crate) fn remove_discarded(&mut self, slot: Slot) -> u32 {
+        let at = self.discarded.iter().position(|chunk| chunk.slot == slot);
+        at.map_or(0, |at| self.discarded.remove(at).tokens)
+    }
+
+    /// Removes and returns one of these chunks.
+    pub(crate) fn pop_discarded(&mut self) -> Option<Chunk> {
+        self.discarded.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instance::Part;
+    use crate::kv::BlockSize;
+
+    #[test]
+    fn a_discarded_chunk_runs_and_counts_for_no_kv() {
+        let mut batch = Batch::new(BlockSize::new(4, 0), false);
+        let chunk = Chunk { slot: 2, tokens: 3, drafts: 2, given_up: 1, part: Part::Decode };
+        batch.schedule_discarded(chunk);
+        assert!(batch.runs_chunks() && batch.runs_discarded_only() && batch.has_chunk(2));
+        assert_eq!((batch.running(), batch.kv_tokens()), (0, 0));
+        assert_eq!((batch.remove_discarded(5), batch.remove_discarded(2)), (0, 3));
+        assert!(!batch.runs_chunks() && batch.pop_discarded().is_none());
+    }
+}

@@ -1,0 +1,135 @@
+//! Steps that are decided ahead: requests that have ended, and outcomes that the decision does not know.
+
+use super::Effects;
+use crate::hint::rare;
+use crate::instance::Instance;
+use crate::instance::ahead::Outcome;
+use crate::instance::request::Slot;
+use crate::kv::ContentOwner;
+use crate::time::Ticks;
+
+impl Instance {
+    /// The outcome of the latest step for a request, if the step that is formed does not know it.
+    pub(in crate::instance) fn unseen_outcome(&self, slot: Slot) -> Outcome {
+        match &self.unseen {
+            None => Outcome::default(),
+            Some(unseen) => {
+                rare();
+                unseen.of(slot)
+            }
+        }
+    }
+
+    /// The content of a request's blocks, and its computed tokens, as far as the step that is formed knows them.
+    pub(in crate::instance) fn seen_content(&self, slot: Slot) -> (ContentOwner, u32) {
+        let (state, unseen) = (&self.requests[slot], self.unseen_outcome(slot).yielded);
+        let owner = state.owner();
+        (ContentOwner { known: owner.known - unseen, ..owner }, state.computed.saturating_sub(unseen))
+    }
+}
+
+impl Effects<'_> {
+    /// Frees the blocks that a step decided ahead did not see, and makes known what it did not know.
+    #[inline(never)]
+    pub(super) fn end_decision(&mut self, now: Ticks) {
+        self.learn_outcomes();
+        let deferred = self.on.queues.ahead_mut().take_deferred();
+        for &slot in &deferred {
+            self.give_up_seat(slot);
+            if self.on.batch.discarded().iter().any(|chunk| chunk.slot == slot) {
+                // The slot is read until the step has ended.
+                self.release_blocks(slot, now);
+            } else {
+                self.free(slot, now);
+            }
+        }
+        self.on.queues.ahead_mut().recycle(deferred);
+    }
+
+    /// Makes the outcomes of the latest step known: the KV of accepted drafts is cached.
+    fn learn_outcomes(&mut self) {
+        while let Some(slot) = self.on.unseen.as_mut().and_then(|unseen| unseen.pop()) {
+            let state = &mut self.on.requests[slot];
+            if self.on.speculator.is_some() && state.phase.is_admitted() {
+                self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
+            }
+        }
+    }
+
+    /// Notes a step that has ended, where the next one does not know its outcome. `decoded`: the decode set took it.
+    pub(super) fn note_step(&mut self, decoded: bool) {
+        if let Some(unseen) = &mut self.on.unseen {
+            rare();
+            unseen.begin(decoded);
+        }
+    }
+
+    /// Notes a request without drafts that the latest step yielded a token of.
+    pub(super) fn note_yielded(&mut self, slot: Slot) {
+        if let Some(unseen) = &mut self.on.unseen {
+            rare();
+            unseen.note(slot, Outcome { yielded: 1, given_up: 0 });
+        }
+    }
+
+    /// Makes the outcome of the latest step known for a request that leaves with its KV.
+    pub(super) fn learn_outcome(&mut self, slot: Slot) {
+        if self.on.unseen_outcome(slot) == Outcome::default() {
+            return;
+        }
+        self.forget_outcome(slot);
+        if self.on.speculator.is_some() {
+            let state = &mut self.on.requests[slot];
+            self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
+        }
+    }
+
+    /// Forgets the outcome of a request that is preempted.
+    pub(super) fn forget_outcome(&mut self, slot: Slot) {
+        if let Some(unseen) = &mut self.on.unseen {
+            rare();
+            unseen.forget(slot);
+        }
+    }
+
+    /// The same of a request that leaves the decode set, if that took the step.
+    pub(super) fn note_decoded(&mut self, slot: Slot) {
+        if self.on.unseen.as_ref().is_some_and(|unseen| unseen.has_decoded()) {
+            self.note_yielded(slot);
+        }
+    }
+
+    /// A request that has ended runs no longer.
+    fn give_up_seat(&mut self, slot: Slot) {
+        let state = &self.on.requests[slot];
+        if state.phase.has_ended()
+            && let Some(adapters) = &mut self.on.observers.adapters
+        {
+            rare();
+            adapters.end(self.trace.adapter_of(state.request as usize));
+        }
+    }
+
+    /// Preempts a request that has ended: its blocks are free for the step that is formed. Returns the tokens that it was
+    /// scheduled with.
+    pub(in crate::instance) fn preempt_ended(&mut self, slot: Slot, now: Ticks) -> u32 {
+        let tokens = self.on.batch.remove_discarded(slot);
+        self.on.queues.ahead_mut().cancel_deferral(slot);
+        self.give_up_seat(slot);
+        self.begin_release(slot, now);
+        let (owner, computed) = self.on.seen_content(slot);
+        let state = &mut self.on.requests[slot];
+        self.on.kv.release(owner, computed, false, &mut state.blocks);
+        self.forget_outcome(slot);
+        self.on.requests.release(slot);
+        tokens
+    }
+
+    /// Discards the tokens that a step computed of requests that had ended.
+    #[inline(never)]
+    pub(super) fn discard_chunks(&mut self) {
+        while let Some(chunk) = self.on.batch.pop_discarded() {
+            self.on.requests.release(chunk.slot);
+        }
+    }
+}
