@@ -386,6 +386,11 @@ impl Memory {
         self.check();
     }
 
+    /// Whether the prefix cache may find blocks of a request's output for other requests.
+    pub(crate) fn shares_output(&self, request: u32, prompt: u32) -> bool {
+        self.caches() && self.prefixes.shared(request, prompt, prompt / self.block_tokens).is_some()
+    }
+
     /// Content of the block at `position` of a request's sequence.
     #[inline]
     fn content(&self, owner: ContentOwner, position: u32) -> Content {

@@ -82,7 +82,7 @@ impl Effects<'_> {
     }
 
     /// Whether a request may go on in the decode set: in each of its next steps, all its drafts are computed, and yield the
-    /// number of tokens that is next in turn.
+    /// number of tokens that is next in turn; and no other request finds its output while it runs.
     fn is_steady(&self, slot: Slot) -> bool {
         let state = &self.on.requests[slot];
         let set = self.on.batch.decode_set();
@@ -90,6 +90,7 @@ impl Effects<'_> {
         let reasoning = self.trace.reasoning(state.request as usize);
         state.blocks.count() <= ahead
             && self.on.settings.never_cuts(state)
+            && !self.on.kv.gpu().shares_output(state.request, state.prompt)
             && set.plain_steps(state, reasoning) > 0
     }
 }
