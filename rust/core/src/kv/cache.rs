@@ -42,6 +42,11 @@ impl Content {
         Self(Self::OWN | u64::from(request) << 32 | u64::from(position))
     }
 
+    /// A number that is equal for equal contents.
+    pub(crate) fn key(self) -> u64 {
+        self.0
+    }
+
     /// The number of a shared content.
     #[inline]
     fn number(self) -> Option<usize> {

@@ -2,8 +2,10 @@
 
 mod block_size;
 mod cache;
+mod chunks;
 mod copies;
 mod first_copies;
+mod link;
 mod memory;
 mod pool;
 mod prefixes;
@@ -14,6 +16,8 @@ mod swap_space;
 pub(crate) use block_size::BlockSize;
 pub(crate) use cache::Block;
 pub use cache::PrefixCache;
+pub(crate) use chunks::{Access, Chunk as StoredChunk, ChunkStore, Found};
+pub(crate) use link::{Interval, Link};
 pub(crate) use memory::{BlockTable, ContentOwner, Memory, Released};
 pub use pool::{BlockPool, OutOfBlocks};
 pub use prefixes::Prefixes;

@@ -128,6 +128,9 @@ impl Effects<'_> {
         if self.on.transfers.has_admitted() {
             self.on.transfers.preempt(state.request);
         }
+        if let Some(tier) = self.on.tier.as_deref_mut() {
+            tier.preempt(slot);
+        }
         let (owner, computed) = (state.owner(), state.computed);
         if self.on.kv.cpu().is_used() {
             // A ranked request's blocks are copied only if they were computed.
