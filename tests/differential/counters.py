@@ -56,6 +56,7 @@ def tier_of(replica: Any) -> dict[str, int] | None:
         "peak_chunks": tier.peak_chunks,
         "stored_blocks": tier.stored_blocks,
         "loaded_blocks": tier.loaded_blocks,
+        "whole_loads": tier.whole_loads,
         "evicted_blocks": tier.chunks.evicted * tier.chunk_blocks,
         "refused_stores": tier.refused,
     }

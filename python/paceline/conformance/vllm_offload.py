@@ -81,7 +81,7 @@ def merged(records: list[dict[str, Any]], tier: dict[str, Any]) -> list[list[Any
     reports: dict[int, list[int]] = {}
     for start, job in tier["reports"]:
         reports.setdefault(start, []).append(job)
-    with_tokens = {step["start"]: step for step in tier["steps"] if step["tokens"]}
+    with_tokens = {step["start"]: step for step in tier["steps"] if step["without_tokens"] is None}
     rows = []
     for record in records:
         start = record["start"]
@@ -91,8 +91,10 @@ def merged(records: list[dict[str, Any]], tier: dict[str, Any]) -> list[list[Any
         row[11] = reports.get(start, [])
         rows.append((start, 1, "chunks" in did, row))
     for did in tier["steps"]:
-        row = _row(did, did["start"], [], did["preempted"], did["free_blocks"])
-        if not did["tokens"] and (row[3] or row[6] or any(row[8:12]) or row[13] or row[14]):
+        if did["without_tokens"] is None:
+            continue
+        row = _row(did, did["start"], [], *did["without_tokens"])
+        if row[3] or row[6] or any(row[8:12]) or row[13] or row[14]:
             rows.append((did["start"], 0, True, row))
     loading: list[int] = []
     chunks = 0

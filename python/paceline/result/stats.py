@@ -72,8 +72,8 @@ class InstanceStats:
         `computed`, `accepted`, and `trimmed` past a request's last token. Empty if tokens are not drafted.
     tier
         Counts of the tier in the host's memory: its `capacity` in chunks, the most at once (`peak_chunks`),
-        `stored_blocks`, `loaded_blocks`, `evicted_blocks`, and `refused_stores` for want of room. Empty
-        without a tier.
+        `stored_blocks`, `loaded_blocks`, `evicted_blocks`, `refused_stores` for want of room, and
+        `whole_loads` of all tokens of a request. Empty without a tier.
     """
 
     blocks: int

@@ -103,6 +103,8 @@ pub struct TierStats {
     pub stored_blocks: u64,
     /// Blocks copied back.
     pub loaded_blocks: u64,
+    /// Loads of all tokens of a request, which computes the last one again.
+    pub whole_loads: u64,
     /// Blocks evicted.
     pub evicted_blocks: u64,
     /// Stores that lacked room; a request tries again at its next step.

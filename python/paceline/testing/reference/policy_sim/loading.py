@@ -42,6 +42,7 @@ def offer_of_loaded(state: State, request: Request, step: Step, *, chunked: bool
     """
     memory, settings = state.memory, state.settings
     assert state.tier is not None
+    state.tier.whole_loads += request.computed == request.tokens and not state.tier.use(request).seen
     state.tier.use(request).seen = True
     memory.register_full(request, request.computed)
     request.computed = min(request.computed, request.tokens - 1)

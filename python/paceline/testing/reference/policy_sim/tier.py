@@ -119,6 +119,7 @@ class Tier:
         self.steps: list[tuple[Actions, Step]] = []
         self.ends: int | None = None  # of a step without tokens that waits for copies
         self.stored_blocks = self.loaded_blocks = self.refused = self.peak_chunks = 0
+        self.whole_loads = 0
         self._config = config
         self._memory = memory
         self._uses: dict[Request, Use] = {}

@@ -75,8 +75,8 @@ impl Effects<'_> {
     /// last one again.
     pub(in crate::instance) fn promote(&mut self, slot: Slot) {
         let Some(tier) = self.on.tier.as_deref_mut() else { return };
-        tier.promote(slot);
         let state = &mut self.on.requests[slot];
+        tier.promote(slot, state.computed == state.target());
         self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
         self.on.kv.leave(Tier::Arriving, state.computed, &state.blocks);
         state.computed = state.computed.min(state.target() - 1);

@@ -27,13 +27,15 @@ pub(super) struct Job {
     pub(super) blocks: u64,
     /// The start of the step that decided it.
     pub(super) made: Ticks,
+    /// The earliest start of a step that may learn of its end: a store is given to its link as the next step starts.
+    pub(super) seen_from: Ticks,
     /// When its link makes it, once it is known.
     pub(super) interval: Option<Interval>,
 }
 
 impl Job {
     pub(super) fn new(kind: Kind, used: u32, chunks: &[StoredChunk], blocks: u64, made: Ticks) -> Self {
-        Self { kind, used, chunks: chunks.to_vec(), blocks, made, interval: None }
+        Self { kind, used, chunks: chunks.to_vec(), blocks, made, seen_from: 0, interval: None }
     }
 }
 
@@ -80,9 +82,10 @@ impl Jobs {
         self.open.values().filter_map(|job| job.interval).map(|interval| interval.ends).min()
     }
 
-    /// Removes the copies that have ended by `now`: those to the tier first.
-    pub(super) fn take_ended(&mut self, now: Ticks) -> Vec<(u32, Job)> {
-        let ended = |job: &Job| job.interval.is_some_and(|interval| interval.ends <= now);
+    /// Removes the copies that have ended by `now`, as a step that started at `start` sees: those to the tier first.
+    pub(super) fn take_ended(&mut self, start: Ticks, now: Ticks) -> Vec<(u32, Job)> {
+        let ended =
+            |job: &Job| job.seen_from <= start && job.interval.is_some_and(|interval| interval.ends <= now);
         let mut numbers: Vec<_> =
             self.open.iter().filter(|(_, job)| ended(job)).map(|(&id, job)| (job.kind, id)).collect();
         numbers.sort_unstable();
@@ -104,7 +107,7 @@ mod tests {
             }
         }
         assert_eq!((jobs.next_end(), jobs.blocks_of(1, 2, &[3, 4, 5, 6])), (Some(3), vec![5, 6]));
-        let ended: Vec<_> = jobs.take_ended(5).into_iter().map(|(id, _)| id).collect();
+        let ended: Vec<_> = jobs.take_ended(0, 5).into_iter().map(|(id, _)| id).collect();
         assert_eq!((ended, jobs.next_end(), jobs.len()), (vec![1, 2, 0], Some(9), 1));
     }
 }

@@ -12,12 +12,8 @@ pub struct TierStep {
     pub start: Ticks,
     /// When its forward pass begins, once the copies that it waits for have ended.
     pub begins: Ticks,
-    /// Whether it computes tokens.
-    pub tokens: bool,
-    /// Requests preempted, where it computes no tokens.
-    pub preempted: Vec<u32>,
-    /// Free blocks of the GPU once it was formed, where it computes no tokens.
-    pub free_blocks: u64,
+    /// Requests preempted, and free blocks of the GPU once it was formed, where it computes no tokens.
+    pub without_tokens: Option<(Vec<u32>, u64)>,
     /// Requests that wait for a load.
     pub loading: Vec<u32>,
     /// Admissions, and loads that begin: the request, its tokens in the prefix cache, and those that are loaded.
@@ -42,7 +38,8 @@ pub struct TierStep {
 
 impl TierStep {
     fn is_idle(&self) -> bool {
-        self.preempted.is_empty()
+        let preempts = self.without_tokens.as_ref().is_some_and(|(preempted, _)| !preempted.is_empty());
+        !preempts
             && self.hits.is_empty()
             && self.put_off.is_empty()
             && self.loads.is_empty()
@@ -105,13 +102,9 @@ impl TierLog {
     pub(crate) fn restore(&mut self, origins: &[u32]) {
         let row = |request: &mut u32| *request = origins[*request as usize];
         for step in &mut self.steps {
+            let preempted = step.without_tokens.iter_mut().flat_map(|(preempted, _)| preempted);
             let hits = step.hits.iter_mut().map(|hit| &mut hit.0);
-            step.preempted
-                .iter_mut()
-                .chain(&mut step.loading)
-                .chain(&mut step.put_off)
-                .chain(hits)
-                .for_each(row);
+            preempted.chain(&mut step.loading).chain(&mut step.put_off).chain(hits).for_each(row);
         }
         self.jobs.iter_mut().map(|job| &mut job.request).for_each(row);
     }

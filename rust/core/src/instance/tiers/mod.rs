@@ -225,8 +225,9 @@ impl HostTier {
         self.uses.of(slot).is_some_and(|used| !used.promoted)
     }
 
-    /// A step sees that the load of a request has ended.
-    pub(in crate::instance) fn promote(&mut self, slot: Slot) {
+    /// A step sees that the load of a request has ended. `whole`: the request has all its tokens by that.
+    pub(in crate::instance) fn promote(&mut self, slot: Slot, whole: bool) {
+        self.stats.whole_loads += u64::from(whole);
         if let Some(id) = self.uses.id(slot) {
             self.uses.get_mut(id).promoted = true;
         }
@@ -376,7 +377,11 @@ impl HostTier {
             self.send(self.log.step.loads[at], end);
         }
         for at in 0..self.log.step.stores.len() {
-            self.send(self.log.step.stores[at], end);
+            let store = self.log.step.stores[at];
+            if let Some(job) = self.jobs.get_mut(store).filter(|job| job.interval.is_none()) {
+                job.seen_from = end;
+            }
+            self.send(store, end);
         }
     }
 
@@ -404,7 +409,7 @@ impl HostTier {
         if self.jobs.next_end().is_none_or(|end| end > seen) {
             return;
         }
-        for (id, job) in self.jobs.take_ended(seen) {
+        for (id, job) in self.jobs.take_ended(start.unwrap_or(self.log.step.start), seen) {
             let keys: Vec<_> = job.chunks.iter().map(|chunk| chunk.key).collect();
             match job.kind {
                 Kind::Store => self.store.end_store(&keys),
@@ -455,14 +460,12 @@ impl HostTier {
 
     /// Writes the row of the step with tokens that was formed.
     pub(in crate::instance) fn write_step(&mut self) {
-        self.log.step.tokens = true;
         self.log.write();
     }
 
     /// Notes what the row of the step without tokens that was formed has beside what concerns the tier.
     pub(in crate::instance) fn note_passed(&mut self, preempted: &[u32], free_blocks: u64) {
-        self.log.step.preempted.extend_from_slice(preempted);
-        self.log.step.free_blocks = free_blocks;
+        self.log.step.without_tokens = Some((preempted.to_vec(), free_blocks));
     }
 
     /// The counters so far.
