@@ -38,7 +38,7 @@ def tier(source: Source, instance: Wire) -> None:
     """Give an instance a tier in most of the cases in which it can have one."""
     scheduler = instance["scheduler"]
     kinds = [stage["kind"] for stage in scheduler["stages"]]
-    admit = scheduler["stages"][-1]
+    admit = scheduler["stages"][-1] if kinds else {}
     able = (
         scheduler["prefix_cache"] is not None
         and scheduler["order"]["kind"] in ("arrival", "priority")
