@@ -98,3 +98,19 @@ def test_a_policy_that_a_tier_is_not_modelled_with_is_refused(policy: Any, messa
     trace = Trace.from_columns(arrival=[0.0], prompt_tokens=[20], output_tokens=[2])
     with pytest.raises(ConfigError, match=message):
         replay(trace, Cluster([small(tier=TIER)]), policy=policy)
+
+
+def test_decodes_are_leapt_over_between_the_moments_at_which_a_copy_matters() -> None:
+    # The only request computes its prompt in one step and yields 400 tokens, one a step.
+    trace = Trace.from_columns(arrival=[0.0], prompt_tokens=[64], output_tokens=[400])
+    policy = policies.vllm(prefix_caching=True)
+    events = {}
+    for prompt_only in (True, False):
+        tier = HostTier(chunks=100, bytes_per_s=16e5, prompt_only=prompt_only)
+        stats = replay(trace, Cluster([small(tier=tier)]), policy=policy).stats
+        assert stats.steps == 400
+        events[prompt_only] = stats.events
+    # The arrival, the prompt, the report of its store, and the end. The output fills 24 or 25 blocks, each of
+    # which is stored and reported in a few events.
+    assert events[True] <= 6
+    assert events[False] <= 6 + 3 * 25
