@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -176,7 +176,7 @@ class DecisionLog:
     steps: list[list[Any]]
     first_token_ns: list[int]
     finish_ns: list[int]
-    jobs: list[list[Any]]
+    jobs: list[list[Any]] = field(default_factory=list)
 
     @property
     def kind(self) -> str:
