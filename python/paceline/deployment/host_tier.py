@@ -67,7 +67,7 @@ class HostTier:
 
     Examples
     --------
-    >>> from paceline import Instance
+    >>> from paceline import HostTier, Instance
     >>> instance = Instance(model="llama-3.1-8b", gpu="h100-sxm", tier=HostTier(gib=64))
     >>> tier = instance.to_wire()["tier"]
     >>> tier["chunks"], tier["store"]["block"] == round(2**21 / 64e9 * 1e12)
