@@ -31,6 +31,7 @@ _WITH = {
     "predicts": "predictions",
     "cancels": "requests that clients cancel",
     "retries": "clients that send again",
+    "tiered": "an instance with a `HostTier`",
 }
 
 

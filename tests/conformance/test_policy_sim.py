@@ -14,13 +14,20 @@ from typing import Any
 
 import pytest
 
-from paceline.conformance import DecisionLog, layered, read_log, vllm, vllm_spec, vllm_v0
+from paceline.conformance import DecisionLog, layered, read_log, vllm, vllm_offload, vllm_spec, vllm_v0
 from paceline.testing.reference.policy_sim import Outcome, TraceRequest, covers, replay
 from paceline.testing.reference.policy_sim.step import Step
+from paceline.testing.reference.policy_sim.tier import Actions
 
 LOGS = Path(__file__).parent / "logs"
 FILES = sorted(LOGS.glob("*/*.json.gz"))
-KINDS: dict[str, ModuleType] = {"vllm": vllm, "vllm-spec": vllm_spec, "vllm-v0": vllm_v0, "layered": layered}
+KINDS: dict[str, ModuleType] = {
+    "vllm": vllm,
+    "vllm-spec": vllm_spec,
+    "vllm-offload": vllm_offload,
+    "vllm-v0": vllm_v0,
+    "layered": layered,
+}
 
 
 FEW = 400
@@ -29,7 +36,9 @@ FEW = 400
 def configuration(log: DecisionLog, until: int | None) -> dict[str, Any]:
     """Return the engine's configuration for a log."""
     cost = {"kind": "affine", "kv_token": 0} | {
-        name.removesuffix("_ns"): value for name, value in log.cost.items() if name != "swap_block_ns"
+        name.removesuffix("_ns"): value
+        for name, value in log.cost.items()
+        if name not in ("swap_block_ns", "store", "load")
     }
     rules = {"on_arrival": {"rule": "round_robin"}, "on_prefilled": None, "on_answering": None, "every": []}
     return {"instances": [{**KINDS[log.kind].instance(log), "cost": cost}], "routing": rules, "until": until}
@@ -66,8 +75,51 @@ def drafted(step: Step, entry: list[int]) -> list[int]:
 def steps(log: DecisionLog, outcome: Outcome) -> list[list[Any]]:
     """Return the steps of a replay in the log's format."""
     (replica,) = outcome.replicas
+    if log.kind == "vllm-offload":
+        return [row for row in map(tier_row, replica.scheduler.state.tier.steps) if counts(row)]
     both = zip(replica.formed_steps, replica.steps, strict=True)
     return KINDS[log.kind].steps(log, [record(step, row) for step, row in both])
+
+
+def tier_row(both: tuple[Actions, Step]) -> list[Any]:
+    """Return a step of an instance with a tier in the log's format."""
+    did, step = both
+    lists = (did.loads, did.stores, did.flushed, did.reported)
+    return [
+        did.start,
+        did.begins,
+        [[request.index, step.tokens[request], before] for request, before in did.before.items()],
+        sorted(request.index for request in step.preempted),
+        step.free_blocks,
+        sorted(request.index for request in did.loading),
+        [[request.index, cached, loaded] for request, cached, loaded in did.hits],
+        [request.index for request in did.put_off],
+        *([job.number for job in jobs] for jobs in lists),
+        did.chunks,
+        did.evicted,
+        did.refused,
+    ]
+
+
+def counts(row: list[Any]) -> bool:
+    """Whether the log has a step: one that computes tokens, or did more than pass requests over."""
+    return bool(row[2] or row[3] or row[6] or any(row[8:12]) or row[13] or row[14])
+
+
+def copies(outcome: Outcome) -> list[list[Any]]:
+    """Return the copies of a tier in the log's format."""
+    (replica,) = outcome.replicas
+    return [
+        [
+            job.number,
+            job.kind,
+            job.request.index,
+            len(job.blocks),
+            len(job.keys),
+            *(job.made, job.begins, job.ends, job.reported),
+        ]
+        for job in replica.scheduler.state.tier.jobs
+    ]
 
 
 def compare(file: Path, most: int | None) -> None:
@@ -77,6 +129,9 @@ def compare(file: Path, most: int | None) -> None:
     config = configuration(log, until)
     assert covers(config)
     outcome = replay(config, requests(log), prefix_block_tokens=log.engine["block_size"])
+    if log.kind == "vllm-offload" and most is None:
+        outcome.replicas[0].scheduler.state.tier.drain(outcome.end)
+        assert copies(outcome) == log.jobs
     ours, theirs = steps(log, outcome)[:most], log.steps[:most]
     assert len(ours) == len(theirs)
     for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):

@@ -46,6 +46,22 @@ def cached_by(replica: Any) -> dict[str, int]:
     }
 
 
+def tier_of(replica: Any) -> dict[str, int] | None:
+    """Return what the tier of the simulator for policies counts; None without one."""
+    tier = replica.scheduler.state.tier
+    if tier is None:
+        return None
+    return {
+        "capacity": tier.chunks.capacity,
+        "peak_chunks": tier.peak_chunks,
+        "stored_blocks": tier.stored_blocks,
+        "loaded_blocks": tier.loaded_blocks,
+        "whole_loads": tier.whole_loads,
+        "evicted_blocks": tier.chunks.evicted * tier.chunk_blocks,
+        "refused_stores": tier.refused,
+    }
+
+
 def carried(stats: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return transfers and bytes of the engine's network, and of each used medium, with its busy ticks."""
     network = stats["network"]

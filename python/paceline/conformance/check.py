@@ -11,13 +11,19 @@ import numpy as np
 
 from paceline import _core, _native
 from paceline._arguments import typed
-from paceline.conformance import layered, vllm, vllm_spec, vllm_v0
+from paceline.conformance import layered, vllm, vllm_offload, vllm_spec, vllm_v0
 from paceline.conformance.difference import Difference
 from paceline.conformance.log import DecisionLog
 
 __all__ = ["Difference", "check"]
 
-_KINDS = {"vllm": vllm, "vllm-spec": vllm_spec, "vllm-v0": vllm_v0, "layered": layered}
+_KINDS = {
+    "vllm": vllm,
+    "vllm-spec": vllm_spec,
+    "vllm-offload": vllm_offload,
+    "vllm-v0": vllm_v0,
+    "layered": layered,
+}
 
 
 @typed()
@@ -62,8 +68,14 @@ def check(log: DecisionLog, *, leap: bool) -> Difference | None:
         leap=leap,
         record_decisions=True,
     )
-    ours = kind.steps(log, json.loads(outcome.decisions(0)))
-    return _compare_steps(ours, log.steps, kind.FIELDS) or _compare_stamps(log, outcome)
+    records = json.loads(outcome.decisions(0))
+    if log.kind == "vllm-offload":
+        tier = json.loads(outcome.tier(0))
+        ours = vllm_offload.merged(records, tier)
+        copies = _compare_jobs(vllm_offload.jobs(tier), log.jobs)
+    else:
+        ours, copies = kind.steps(log, records), None
+    return _compare_steps(ours, log.steps, kind.FIELDS) or copies or _compare_stamps(log, outcome)
 
 
 def _compare_steps(
@@ -76,6 +88,16 @@ def _compare_steps(
         for field, a, b in zip(fields[: len(other)], mine, other, strict=True):
             if a != b:
                 return Difference(where=f"step {i} at {other[0]} ns", field=field, ours=a, theirs=b)
+    return None
+
+
+def _compare_jobs(ours: list[list[Any]], theirs: list[list[Any]]) -> Difference | None:
+    for i, (mine, other) in enumerate(zip_longest(ours, theirs)):
+        if mine is None or other is None:
+            return Difference(where=f"job {i}", field="the job", ours=mine, theirs=other)
+        for field, a, b in zip(vllm_offload.JOB_FIELDS, mine, other, strict=True):
+            if a != b:
+                return Difference(where=f"job {i}", field=field, ours=a, theirs=b)
     return None
 
 

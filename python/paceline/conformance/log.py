@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -65,6 +65,20 @@ class _VllmSpec(_Vllm, kw_only=True):
     is_async: bool = msgspec.field(default=False, name="async")
 
 
+class _Offload(msgspec.Struct):
+    cpu_chunks: _Blocks
+    policy: Literal["lru", "arc"]
+    blocks_per_chunk: Annotated[int, msgspec.Meta(ge=1, le=2**16)]
+    prompt_only: bool
+    store_threshold: Annotated[int, msgspec.Meta(ge=0, le=2**16)]
+    sync_load_tokens: Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+    poll: Literal["begin", "end"]
+
+
+class _VllmOffload(_Vllm, kw_only=True):
+    offload: _Offload
+
+
 class _VllmV0(_Engine):
     num_cpu_blocks: Annotated[int, msgspec.Meta(ge=0, le=2**24)]
     chunked_prefill: bool
@@ -81,6 +95,7 @@ class _Decisions(msgspec.Struct):
     steps: list[list[Any]]
     first_token_ns: list[int]
     finish_ns: list[int]
+    jobs: list[list[Any]] = []
 
 
 class _Costs(msgspec.Struct):
@@ -93,9 +108,19 @@ class _SwapCosts(_Costs, kw_only=True):
     swap_block_ns: _Cost
 
 
+class _CopyCosts(msgspec.Struct):
+    fixed_ns: _Cost
+    block_ns: _Cost
+
+
+class _OffloadCosts(_Costs, kw_only=True):
+    store: _CopyCosts
+    load: _CopyCosts
+
+
 class _File(msgspec.Struct):
     engine: dict[str, Any]
-    cost: dict[str, _Cost]
+    cost: dict[str, _Cost | dict[str, _Cost]]
     requests: list[list[Any]]
     log: _Decisions
 
@@ -103,6 +128,7 @@ class _File(msgspec.Struct):
 _SETTINGS: Final[dict[str, type[_Engine]]] = {
     "vllm": _Vllm,
     "vllm-spec": _VllmSpec,
+    "vllm-offload": _VllmOffload,
     "vllm-v0": _VllmV0,
     "layered": _Layered,
 }
@@ -111,10 +137,12 @@ _PLAIN: Final = tuple[_Nanoseconds, _Tokens, _Tokens]
 _REQUESTS: Final[dict[str, tuple[Any, int]]] = {
     "vllm": (_SHARED, 5),
     "vllm-spec": (_SHARED, 5),
+    "vllm-offload": (_SHARED, 5),
     "vllm-v0": (_PLAIN, 3),
     "layered": (_PLAIN, 3),
 }
-_STEP_LENGTHS: Final = {"vllm": 4, "vllm-spec": 4, "vllm-v0": 6, "layered": 7}
+_STEP_LENGTHS: Final = {"vllm": 4, "vllm-spec": 4, "vllm-offload": 15, "vllm-v0": 6, "layered": 7}
+_COSTS: Final[dict[str, type[_Costs]]] = {"vllm-v0": _SwapCosts, "vllm-offload": _OffloadCosts}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,21 +165,26 @@ class DecisionLog:
         A list for each step.
     first_token_ns, finish_ns
         By request.
+    jobs
+        A list for each copy to and from a tier of KV.
     """
 
     path: Path
     engine: dict[str, Any]
-    cost: dict[str, int]
+    cost: dict[str, Any]
     requests: list[list[Any]]
     steps: list[list[Any]]
     first_token_ns: list[int]
     finish_ns: list[int]
+    jobs: list[list[Any]] = field(default_factory=list)
 
     @property
     def kind(self) -> str:
-        """Which engine it logs: ``vllm``, ``vllm-spec``, ``vllm-v0`` or ``layered``."""
+        """Which engine it logs: ``vllm``, ``vllm-spec``, ``vllm-offload``, ``vllm-v0`` or ``layered``."""
         if "mode" in self.engine:
             return "layered"
+        if "offload" in self.engine:
+            return "vllm-offload"
         if "spec" in self.engine:
             return "vllm-spec"
         return "vllm-v0" if "num_cpu_blocks" in self.engine else "vllm"
@@ -195,9 +228,10 @@ def read_log(path: Path | str) -> DecisionLog:
             steps=file.log.steps,
             first_token_ns=file.log.first_token_ns,
             finish_ns=file.log.finish_ns,
+            jobs=file.log.jobs,
         )
         msgspec.convert(log.engine, _SETTINGS[log.kind])
-        msgspec.convert(log.cost, _SwapCosts if log.kind == "vllm-v0" else _Costs)
+        msgspec.convert(log.cost, _COSTS.get(log.kind, _Costs))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         reason = str(error) or "nested too deeply"
         raise TraceError(f"{path}: not a decision log: {reason[0].lower()}{reason[1:]}") from error

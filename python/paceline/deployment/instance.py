@@ -10,6 +10,7 @@ from paceline._arguments import typed, typed_fields
 from paceline._toml import build, dump, parse
 from paceline.cost import Affine, Roofline
 from paceline.cost.traffic import traffic_wire
+from paceline.deployment.host_tier import HostTier
 from paceline.deployment.kv_memory import KvMemory, kv_memory
 from paceline.deployment.pages import Pages, pages_of
 from paceline.deployment.sizing import default_batching, longest_sequence
@@ -34,7 +35,9 @@ _MOST_KV_BYTES = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-@typed_fields(but=("block_tokens", "cost", "gpu", "max_model_len", "model", "num_blocks", "speculation"))
+@typed_fields(
+    but=("block_tokens", "cost", "gpu", "max_model_len", "model", "num_blocks", "speculation", "tier")
+)
 class Instance:
     """A replica of the model on its GPUs.
 
@@ -80,6 +83,10 @@ class Instance:
     speculation
         How tokens are drafted and verified, as a :class:`~paceline.Speculation`. None: a step yields one
         token of a request. A draft takes time, and its weights and KV take memory.
+    tier
+        The chunks of prefixes that it keeps in the host's memory, as a :class:`~paceline.HostTier`; the
+        policy must cache prefixes. Not with speculation, states of a hybrid model or pipeline stages. None:
+        the prefix cache is that of the GPU.
 
     Raises
     ------
@@ -110,6 +117,7 @@ class Instance:
     kv_bytes: int | None = None
     served_model_name: str | None = None
     speculation: Speculation | None = None
+    tier: HostTier | None = None
 
     def __post_init__(self) -> None:
         _check.count("tensor_parallel of an Instance", self.tensor_parallel)
@@ -161,14 +169,48 @@ class Instance:
             raise ConfigError(
                 f"speculation of an Instance must be a Speculation, was {_check.said(self.speculation)}"
             )
+        self._check_tier()
         if self.served_model_name == "":
             raise ConfigError("served_model_name of an Instance must be a name, or None for all, was ''")
         self._check_fit()
+
+    def _check_tier(self) -> None:
+        """Refuse a tier with parts that are not modelled with it."""
+        tier = self.tier
+        if tier is None:
+            return
+        if not isinstance(tier, HostTier):
+            raise ConfigError(f"tier of an Instance must be a HostTier, was {_check.said(tier)}")
+        if self.speculation is not None:
+            raise ConfigError(
+                "tier of an Instance must be None with speculation, which is not modelled with it"
+            )
+        if self.pipeline_parallel > 1:
+            stages = self.pipeline_parallel
+            raise ConfigError(f"tier of an Instance must be None unless pipeline_parallel is 1, was {stages}")
+        model = self.resolved_model
+        if model is not None and model.recurrent is not None:
+            raise ConfigError(
+                f"tier of an Instance must be None for {model.name}, whose states a chunk does not have"
+            )
+
+    def _tier(self) -> dict[str, Any]:
+        if self.tier is None:
+            return {}
+        gpu = self.resolved_gpu
+        known = self.resolved_model is not None
+        wire = self.tier.to_wire(
+            block_bytes=self.block_bytes if known else (self.kv_bytes or 0) * self.block_tokens,
+            gpus=self.tensor_parallel if known else 1,
+            pcie_bytes_per_s=None if gpu is None else gpu.pcie_bytes_per_s,
+        )
+        return {"tier": wire}
 
     def _check_fit(self) -> None:
         """Refuse parts that do not fit together, under vLLM's default batching."""
         blocks = self._blocks(*self.default_batching())
         self._moved_bytes()
+        self._tier()
         self._longest(blocks)
         if is_table(self.cost):
             self.cost.check(
@@ -313,6 +355,7 @@ class Instance:
             "cost": self._cost(),
             **({} if traffic is None else {"traffic": traffic}),
             **self._speculation(),
+            **self._tier(),
         }
 
     def _speculation(self) -> dict[str, Any]:

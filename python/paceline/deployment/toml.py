@@ -7,6 +7,7 @@ from typing import Any
 
 from paceline._toml import build, table
 from paceline.cost import cost_from_table, cost_to_table
+from paceline.deployment.host_tier import HostTier
 from paceline.hardware import gpu_from_table
 from paceline.model import Model
 from paceline.speculation.reading import speculation_from_table, speculation_to_table
@@ -35,6 +36,8 @@ def instance_fields(content: Mapping[str, Any], what: str) -> dict[str, Any]:
         fields["cost"] = _cost(fields["cost"], f"cost of {what}")
     if isinstance(fields.get("speculation"), dict):
         fields["speculation"] = speculation_from_table(fields["speculation"], f"speculation of {what}")
+    if isinstance(fields.get("tier"), dict):
+        fields["tier"] = build(HostTier, fields["tier"], f"tier of {what}")
     return fields
 
 

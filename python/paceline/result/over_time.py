@@ -108,10 +108,11 @@ class OverTime:
         kv_used_blocks      state blocks that requests hold, those in transfer included
         kv_cached_blocks    state free blocks whose content the prefix cache keeps
         kv_sending_blocks   state blocks of requests that left, whose KV has not been read
-        kv_receiving_blocks state blocks of accepted requests, whose KV is on its way
+        kv_receiving_blocks state blocks of accepted and of loading requests, whose KV is on its way
         kv_tokens           state tokens of KV in the GPU's memory, as of the last finished step
         kv_host_tokens      state tokens of KV off the GPU: swapped out, or arrived and in no block
         kv_arriving_tokens  state tokens of KV on its way into blocks here
+        tier_chunks         state chunks of KV that the host's memory holds, those being stored included
         batch_requests      state requests in the step in progress; 0 if there is none, as the next two
         batch_tokens        state tokens that this step computes
         step_s              state seconds that this step takes

@@ -70,6 +70,10 @@ class InstanceStats:
     drafts
         Counts of drafts: `verifications` (steps of requests that verified any), `proposed`,
         `computed`, `accepted`, and `trimmed` past a request's last token. Empty if tokens are not drafted.
+    tier
+        Counts of the tier in the host's memory: its `capacity` in chunks, the most at once (`peak_chunks`),
+        `stored_blocks`, `loaded_blocks`, `evicted_blocks`, `refused_stores` for want of room, and
+        `whole_loads` of all tokens of a request. Empty without a tier.
     """
 
     blocks: int
@@ -97,6 +101,7 @@ class InstanceStats:
     cancelled: int = 0
     traffic: TrafficStats | None = None
     drafts: dict[str, int] = field(default_factory=dict)
+    tier: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
@@ -117,7 +122,7 @@ class InstanceStats:
         ResultError
             If a counter is missing.
         """
-        _check_all(cls, fields, but=("traffic", "expired_offers", "cancelled", "drafts"))
+        _check_all(cls, fields, but=("traffic", "expired_offers", "cancelled", "drafts", "tier"))
         names = [name for name in cls.__dataclass_fields__ if name != "traffic" and name in fields]
         moved = fields.get("traffic")
         traffic = None if moved is None else TrafficStats.from_dict(moved)

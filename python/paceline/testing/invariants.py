@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.result.stats import InstanceStats
 from paceline.testing.rows import Bools, Floats, Rows, times
 from paceline.testing.violation import BrokenInvariant
 
@@ -135,7 +136,8 @@ def work(rows: Rows) -> Broken:
             continue
         present = _measure(arrival[here], finish[here])
         slack = rows.slack_s * (1 + int(here.sum()))
-        if busy > present + slack or (busy < present - slack and not waits):
+        waits_here = waits or bool(of.tier)
+        if busy > present + slack or (busy < present - slack and not waits_here):
             found = f"{busy!r} s of {present!r} s on instance {index}"
             yield BrokenInvariant(10, "busy exactly while there is a request", found)
 
@@ -209,6 +211,11 @@ def presence(rows: Rows) -> Broken:
             yield BrokenInvariant(13, "time waiting = sum of queueing, and more after preemptions", found)
 
 
+def _loaded(of: InstanceStats) -> int:
+    """Return the tokens that an instance loaded from its tier and did not compute again."""
+    return of.tier.get("loaded_blocks", 0) * of.block_tokens - of.tier.get("whole_loads", 0)
+
+
 def computed(rows: Rows) -> Broken:
     """INV-14: the computed tokens are those of the requests, and more only where KV was lost."""
     needed = rows.count("prompt_tokens") + rows.count("output_tokens") - 1
@@ -221,12 +228,12 @@ def computed(rows: Rows) -> Broken:
         queries = sum(rows.counter(index, "prefix_queries") for index in indices)
         if hits > queries:
             yield BrokenInvariant(14, "tokens hit <= tokens looked up", f"{hits} of {queries}")
-        did = sum(of.prefill_tokens + of.decode_tokens for of in served) + hits
+        did = sum(of.prefill_tokens + of.decode_tokens for of in served) + hits + sum(map(_loaded, served))
         lost = ("preemptions", "swap_overflows", "expired_offers")
         computes_once = all(rows.counter(index, name) == 0 for index in indices for name in lost)
         if did < asked or (computes_once and did > asked):
             found = f"{did} and {asked} on {where}"
-            statement = "prefilled + decoded + hit = prompt + output - 1, and more where KV was lost"
+            statement = "prefilled + decoded + hit + loaded = prompt + output - 1, and more where KV was lost"
             yield BrokenInvariant(14, statement, found)
 
 

@@ -57,9 +57,9 @@ mod timeline;
 mod trace;
 
 pub use config::{
-    Admission, Allocation, Class, Config, Entrance, Gather, GroupRule, InstanceConfig, Leaving, Links,
-    Lockstep, Pace, Pair, Port, Prediction, Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh,
-    Routers, SchedulerConfig, Speed, Stage, Victim, Window,
+    Admission, Allocation, Class, Config, CopyTime, Entrance, Eviction, Gather, GroupRule, InstanceConfig,
+    Leaving, Links, Lockstep, Pace, Pair, Port, Prediction, Preemption, PrefixCacheConfig, QueueOrder,
+    Ranking, Refresh, Routers, SchedulerConfig, Speed, Stage, TierConfig, Victim, Window,
 };
 pub use cost::{Cost, Prefilled, Work};
 pub use engine::{
@@ -67,11 +67,11 @@ pub use engine::{
     Progress, STATE_FIELDS, Simulation, Source, TransferKind, TransferRecord,
 };
 pub use error::Error;
-pub use instance::{Part, StepColumns, StepRecord};
+pub use instance::{Part, StepColumns, StepRecord, TierJob, TierLog, TierStep};
 pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};
 pub use metrics::{
     Buffer, Columns, Declared, Event, EventKind, InstanceStats, Measured, MediumStats, NO_INSTANCE,
-    NetworkStats, Reason, Sketch, Spans, Spread, Status,
+    NetworkStats, Reason, Sketch, Spans, Spread, Status, TierStats,
 };
 pub use reuse::{Lookup, Reuse};
 pub use series::Series;

@@ -24,6 +24,7 @@ pub(crate) struct Outcome {
     #[pyo3(get)]
     flips: Py<PyBytes>,
     decisions: Vec<paceline_core::StepColumns>,
+    tiers: Vec<Option<Box<paceline_core::TierLog>>>,
     transfers: Vec<paceline_core::TransferRecord>,
     #[pyo3(get)]
     watched: Py<PyArray1<f64>>,
@@ -92,6 +93,7 @@ impl Outcome {
             stats: PyBytes::new(py, &stats).unbind(),
             flips: PyBytes::new(py, &flips).unbind(),
             decisions: outcome.decisions,
+            tiers: outcome.tiers,
             transfers: outcome.transfers,
             watched: moved(py, outcome.watched),
             timeline,
@@ -113,6 +115,15 @@ impl Outcome {
     fn decisions<'py>(&self, py: Python<'py>, instance: usize) -> PyResult<Bound<'py, PyBytes>> {
         guarded(|| {
             let text = serde_json::to_vec(self.steps_of(instance)?)
+                .map_err(|error| PyValueError::new_err(error.to_string()))?;
+            Ok(PyBytes::new(py, &text))
+        })
+    }
+
+    /// The actions of the steps of one instance on its tier, as JSON; `null` if it has none.
+    fn tier<'py>(&self, py: Python<'py>, instance: usize) -> PyResult<Bound<'py, PyBytes>> {
+        guarded(|| {
+            let text = serde_json::to_vec(&self.tiers.get(instance))
                 .map_err(|error| PyValueError::new_err(error.to_string()))?;
             Ok(PyBytes::new(py, &text))
         })

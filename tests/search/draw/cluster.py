@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search.draw import monitors, rules, stages, step_limits
+from search.draw import monitors, rules, stages, step_limits, tiers
 from search.draw.costs import curve
 from search.draw.expressions import Wire
 from search.draw.instances import instance, malform
@@ -19,10 +19,13 @@ def cluster(source: Source) -> Wire:
     first = _any_instance(source, shared_size)
     alike = source.chance(0.5)
     fleet = [first if alike or index == 0 else _any_instance(source, shared_size) for index in range(count)]
+    tiered = source.chance(0.15)
+    for one in fleet if tiered else ():
+        tiers.prepare(source, one)
     selects = any(stages.has(one["scheduler"]["stages"], "select") for one in fleet)
     # Steps that are decided ahead beside drafts take no hand-overs.
     ahead = any("speculation" in one and one["scheduler"]["schedule_ahead"] for one in fleet)
-    moves = count > 1 and source.chance(0.65)
+    moves = count > 1 and source.chance(0.65) and not tiered
     early = moves and source.chance(0.25)
     hands_over = not (selects or ahead)
     overlaps = early and not any(stages.has(one["scheduler"]["stages"], "layered") for one in fleet)
@@ -49,6 +52,11 @@ def cluster(source: Source) -> Wire:
     if not any(routing[name] for name in later):
         for one in fleet:
             step_limits.adapters(source, one["scheduler"])
+        if tiered:
+            drawn["lockstep"] = drawn["handover"] = None
+        if drawn["lockstep"] is None and drawn["handover"] is None:
+            for one in fleet:
+                tiers.tier(source, one)
     held = source.chance(0.15)
     if held:
         # A condition on the instance or the request, in place of a rule that always picks one.

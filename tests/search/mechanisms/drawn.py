@@ -78,6 +78,12 @@ def _of_handover(config: Wire) -> Iterator[str]:
 
 def _of_instance(instance: Wire) -> Iterator[str]:
     scheduler = instance["scheduler"]
+    if tier := instance.get("tier"):
+        yield "tier"
+        yield f"tier: {tier['eviction']}"
+        for name in ("prompts_only", "store_threshold", "sync_tokens", "polls_at_end"):
+            if tier[name]:
+                yield f"tier: {name}"
     if speculation := instance.get("speculation"):
         yield "speculation"
         yield f"speculation: {speculation['acceptance']['kind']}"

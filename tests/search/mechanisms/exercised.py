@@ -111,6 +111,12 @@ def _of_usage(used: Wire, scheduler: Wire) -> Iterator[str]:
             yield "drafts: landed"
         if used["swapped_in_blocks"]:
             yield "drafts: swapped in"
+    if tier := used.get("tier"):
+        for name, count in tier.items():
+            if count and name not in ("capacity", "peak_chunks"):
+                yield f"tier: {name}"
+        if used["preemptions"] and tier["loaded_blocks"]:
+            yield "tier: preempted"
     if used["extrapolated"]:
         yield "extrapolated"
 

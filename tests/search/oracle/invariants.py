@@ -209,7 +209,7 @@ def work(table: Table) -> Iterator[Failure]:
         # A step that is decided ahead may compute tokens of requests that have ended by then.
         one = table.config["instances"][index]
         overruns = one["scheduler"]["schedule_ahead"] and one.get("speculation") is not None
-        if (busy > present and not overruns) or (busy < present and not waits):
+        if (busy > present and not overruns) or (busy < present and not waits and not used.get("tier")):
             yield table.broken(10, "busy exactly while there is a request", None, busy=busy, present=present)
 
 
@@ -268,6 +268,9 @@ def computed(table: Table) -> Iterator[Failure]:
         if hits > sum(one["prefix_queries"] for one in served):
             yield table.broken(14, "tokens hit <= tokens looked up", None, hits=hits)
         did = sum(one["prefill_tokens"] + one["decode_tokens"] for one in served) + hits
+        for one in served:
+            tier = one.get("tier") or {"loaded_blocks": 0, "whole_loads": 0}
+            did += tier["loaded_blocks"] * one["block_tokens"] - tier["whole_loads"]
         lost = ("preemptions", "swap_overflows", "expired_offers")
         once = all(one[name] == 0 for one in served for name in lost)
         if did < asked or (once and did > asked):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from differential.counters import cached_by, carried, carried_by, counters_of
+from differential.counters import cached_by, carried, carried_by, counters_of, tier_of
 from differential.test_policies import decisions, rows_of_engine, rows_of_reference
 from differential.timelines import timeline_of_engine
 from paceline.testing.reference import policy_sim
@@ -144,6 +144,11 @@ def _requests(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Fail
         hits = [request.hit_tokens for request in expected.requests]
         if hits != replayed.column("cached_tokens"):
             yield Failure("reference: hits", f"{replayed.column('cached_tokens')} and {hits}")
+    if any(one.get("tier") for one in replayed.case.config["instances"]):
+        for name in ("loaded_tokens", "load_wait"):
+            waits = [getattr(request, name) for request in expected.requests]
+            if waits != replayed.column(name):
+                yield Failure("reference: loads", f"{name}: {replayed.column(name)} and {waits}")
 
 
 def _usage(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure]:
@@ -153,6 +158,9 @@ def _usage(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure
     if carried(stats) != carried_by(expected):
         yield Failure("reference: network", f"{carried(stats)} and {carried_by(expected)}")
     for index, (used, replica) in enumerate(zip(stats["instances"], expected.replicas, strict=True)):
+        if (tier := tier_of(replica)) != used.get("tier"):
+            yield Failure("reference: tier", f"instance {index}: {used.get('tier')} and {tier}")
+            return
         wanted = counters_of(replica) | cached_by(replica)
         differ = {name: (used[name], value) for name, value in wanted.items() if used[name] != value}
         if differ:

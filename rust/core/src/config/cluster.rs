@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::scheduler::SchedulerConfig;
 use super::speculation::SpeculationConfig;
+use super::tier::TierConfig;
 use crate::cost::{Cost, Curve, Traffic};
 use crate::time::Ticks;
 
@@ -55,6 +56,9 @@ pub struct InstanceConfig {
     /// How tokens are drafted and verified; `None`: a step yields one token of a request.
     #[serde(default)]
     pub speculation: Option<SpeculationConfig>,
+    /// The chunks of prefixes that it keeps in the host's memory; `None`: it keeps none.
+    #[serde(default)]
+    pub tier: Option<TierConfig>,
 }
 
 /// The default of `kv_layers`.

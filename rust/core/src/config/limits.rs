@@ -63,6 +63,9 @@ impl Config {
             if let Some(speculation) = &instance.speculation {
                 speculation.check(&format!("instances[{i}]"))?;
             }
+            if let Some(tier) = &instance.tier {
+                tier.check(&format!("instances[{i}]"), instance)?;
+            }
         }
         self.routers.check_limits()?;
         if let Some(until) = self.until {

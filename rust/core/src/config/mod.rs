@@ -22,6 +22,7 @@ mod scaling;
 mod scheduler;
 mod speculation;
 mod step_limits;
+mod tier;
 mod window;
 
 use serde::Deserialize;
@@ -50,6 +51,7 @@ pub use scheduler::{
 pub(crate) use speculation::Listed;
 pub use speculation::{DraftAcceptance, SpeculationConfig};
 pub use step_limits::VaryingLimits;
+pub use tier::{CopyTime, Eviction, TierConfig};
 pub use window::Window;
 
 use crate::error::Error;
@@ -184,6 +186,7 @@ impl Config {
         }
         self.check_ahead()?;
         self.check_adapters()?;
+        self.check_tiers()?;
         self.check_overlap()?;
         self.check_routing()
     }
@@ -246,6 +249,29 @@ impl Config {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Checks that chunks are kept in the host's memory only where requests stay, and steps start one by one.
+    fn check_tiers(&self) -> Result<(), Error> {
+        let Some(i) = self.instances.iter().position(|instance| instance.tier.is_some()) else {
+            return Ok(());
+        };
+        let refused =
+            |rule: &str| Err(Error::config(format!("instances[{i}].tier"), format!("must be null {rule}")));
+        if self.routing.may_migrate() || self.handover.is_some() {
+            return refused(
+                "where requests may migrate or are handed over, was given: their KV is not offered to a tier",
+            );
+        }
+        if self.lockstep.is_some() {
+            return refused(
+                "where instances step together, was given: a step that waits for copies is not modelled with that",
+            );
+        }
+        if self.routers.relay.is_some() {
+            return refused("where reports are relayed, was given");
+        }
+        Ok(())
     }
 
     /// Checks that transfers overlap with prefills only where that has a meaning.

@@ -84,6 +84,7 @@ impl Simulation {
         }
         let patience = config.clients.and_then(|clients| clients.patience);
         let cancels = Cancels::new(patience.and_then(|patience| patience.timeout), &trace);
+        refuse_cancelled_loads(config, cancels.is_some())?;
         let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace, reacts || grows));
         recorder.ends = (reacts || cancels.is_some()).then(Vec::new);
         recorder.events = grows.then(Vec::new);
@@ -112,6 +113,17 @@ impl Simulation {
             done: false,
             extent: Extent::new(config.until),
         })
+    }
+}
+
+/// Refuses tiers where clients may cancel requests.
+fn refuse_cancelled_loads(config: &Config, cancels: bool) -> Result<(), Error> {
+    match config.instances.iter().position(|instance| cancels && instance.tier.is_some()) {
+        None => Ok(()),
+        Some(i) => {
+            let rule = "must be null where clients cancel requests or time out: a load that is cancelled is not modelled";
+            Err(Error::config(format!("instances[{i}].tier"), rule))
+        }
     }
 }
 
@@ -171,6 +183,7 @@ fn optional_columns(config: &Config, trace: &Trace, reacts: bool) -> OptionalCol
         cancels: !trace.waits.cancels.is_empty()
             || patience.is_some_and(|patience| patience.timeout.is_some()),
         retries: patience.is_some_and(|patience| patience.retries > 0),
+        tiered: config.instances.iter().any(|instance| instance.tier.is_some()),
     }
 }
 

@@ -36,7 +36,9 @@ impl Instance {
                 | Phase::MigratingOut
                 | Phase::Reserved
                 | Phase::Receiving
-                | Phase::Received => held += count,
+                | Phase::Received
+                | Phase::Loading
+                | Phase::Loaded => held += count,
                 Phase::Prefilling | Phase::Stalled => {
                     kv_tokens += u64::from(state.computed);
                     held += count;

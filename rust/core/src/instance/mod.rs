@@ -23,12 +23,14 @@ mod run;
 mod scheduler;
 mod settings;
 mod speculation;
+mod tiers;
 mod view;
 
 pub(crate) use effects::{Cancelled, Effects, MigratingRequest};
 pub(crate) use handover::{Acceptance, Origin, Pull};
 pub(crate) use observers::PhaseChange;
 pub use observers::{Part, StepColumns, StepRecord};
+pub use tiers::{TierJob, TierLog, TierStep};
 pub(crate) use view::{Asking, RequestView, seconds};
 
 use std::sync::Arc;
@@ -43,6 +45,7 @@ use request::{AdmissionSeq, Phase, RequestTable, Slot};
 use run::RunState;
 use settings::Settings;
 use speculation::Speculator;
+use tiers::HostTier;
 
 use crate::config::{InstanceConfig, Pace, QueueOrder, Window};
 use crate::cost::Cost;
@@ -68,6 +71,8 @@ pub(crate) struct Instance {
     /// The outcomes of the latest step that the next one does not know, if steps are decided ahead.
     unseen: Option<Box<Unseen>>,
     transfers: Transfers,
+    /// The chunks that it keeps in the host's memory, if it keeps any.
+    tier: Option<Box<HostTier>>,
     /// The observers of the requests: counts, columns and reports.
     observers: Observers,
     /// Requests that yielded their last token in the step that ends; empty between steps.
@@ -136,6 +141,10 @@ impl Instance {
             speculator,
             unseen,
             transfers: Transfers::default(),
+            tier: config
+                .tier
+                .as_ref()
+                .map(|tier| Box::new(HostTier::new(tier, config.block_tokens, observed.records.is_some()))),
             observers: Observers::new(config, observed),
             completed: Vec::new(),
         }
@@ -180,7 +189,8 @@ impl Instance {
     /// Queued requests: new, preempted, swapped out, handed over or migrated in. Those whose KV is on its way are not
     /// among them.
     fn queued(&self) -> u64 {
-        let handed = self.transfers.offered() + self.received_in_order();
+        let loading = self.tier.as_deref().map_or(0, |tier| tier.loading().len() as u64);
+        let handed = self.transfers.offered() + self.received_in_order() + loading;
         self.queues.len() + self.ranking.as_deref().map_or(0, Ranking::waiting) + handed
     }
 
@@ -269,11 +279,17 @@ impl Instance {
         let mut stats = self.observers.stats.clone();
         self.kv.write_stats(&mut stats);
         stats.traffic = self.observers.moved(&stats);
+        stats.tier = self.tier.as_deref().map(HostTier::stats);
         stats
     }
 
     /// The decisions of all steps, where they are kept.
     pub(crate) fn take_log(&mut self) -> StepColumns {
         self.observers.log.take()
+    }
+
+    /// The actions of steps on the tier, where decisions are kept and there is one.
+    pub(crate) fn take_tier_log(&mut self) -> Option<Box<TierLog>> {
+        self.tier.as_deref_mut().and_then(HostTier::take_log)
     }
 }

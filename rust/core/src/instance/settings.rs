@@ -118,6 +118,7 @@ impl Settings {
             && !scheduler.schedule_ahead
             && !scheduler.is_layered()
             && config.speculation.is_none()
+            && config.tier.is_none()
             && observed.records.is_none()
             && !observed.asked_again;
         let mut cost = config.cost.clone();

@@ -3,6 +3,7 @@
 //! Transfers of the network take their media for a time of their own. The copies of a step are made as it starts, and
 //! lengthen it: by their whole time, or where they overlap with it, by what exceeds it.
 
+use crate::config::CopyTime;
 use crate::time::Ticks;
 
 /// The copies of an instance, in blocks.
@@ -18,10 +19,10 @@ pub(super) struct Copies {
 /// The times of copies.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Timing {
-    /// Ticks to copy a block to the host.
-    pub(super) out: Ticks,
-    /// Ticks to copy one back.
-    pub(super) back: Ticks,
+    /// Of copies to the host.
+    pub(super) out: CopyTime,
+    /// Of copies back.
+    pub(super) back: CopyTime,
     /// Whether copies overlap with the step.
     pub(super) overlapped: bool,
 }
@@ -65,7 +66,7 @@ impl Copies {
     fn time(&mut self, step: Ticks) -> Ticks {
         let (outward, inward) = std::mem::take(&mut self.pending);
         let Timing { out, back, overlapped } = self.timing;
-        let copies = outward.saturating_mul(out).saturating_add(inward.saturating_mul(back));
+        let copies = out.of(outward).saturating_add(back.of(inward));
         if overlapped { copies.saturating_sub(step) } else { copies }
     }
 }
@@ -74,10 +75,15 @@ impl Copies {
 mod tests {
     use super::*;
 
+    fn timing(out: Ticks, back: Ticks, overlapped: bool) -> Timing {
+        let time = |block| CopyTime { fixed: 0, block };
+        Timing { out: time(out), back: time(back), overlapped }
+    }
+
     #[test]
     fn copies_are_timed_once() {
         for (overlapped, added) in [(false, 3 * 4 + 2 * 4), (true, 3 * 4 + 2 * 4 - 15)] {
-            let mut copies = Copies::new(Timing { out: 3, back: 2, overlapped });
+            let mut copies = Copies::new(timing(3, 2, overlapped));
             copies.copy_out(4);
             copies.copy_in(4);
             assert_eq!(copies.take_ticks(15), added);
@@ -87,7 +93,7 @@ mod tests {
 
     #[test]
     fn copies_that_fit_beside_the_step_add_nothing() {
-        let mut copies = Copies::new(Timing { out: 3, back: 2, overlapped: true });
+        let mut copies = Copies::new(timing(3, 2, true));
         copies.copy_out(2);
         assert_eq!(copies.take_ticks(6), 0);
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::cache::PrefixCache;
+use super::chunks::Key;
 use super::content::{Block, Content};
 use super::eviction::Eviction;
 use super::pool::{BlockPool, OutOfBlocks};
@@ -41,7 +42,7 @@ struct ListedBlocks {
 impl BlockTable {
     /// The listed blocks.
     #[inline]
-    fn blocks(&self) -> &[Block] {
+    pub(crate) fn blocks(&self) -> &[Block] {
         self.listed.as_ref().map_or(&[], |listed| &listed.blocks)
     }
 
@@ -117,6 +118,8 @@ pub(crate) struct Memory {
     hashes_next: bool,
     /// Whether a lookup leaves out the last block that it finds.
     drops_last: bool,
+    /// The blocks that requests were given since the list was last emptied; `None`: not listed.
+    given: Option<Vec<Block>>,
 }
 
 impl Memory {
@@ -139,7 +142,36 @@ impl Memory {
             unassigned: Vec::new(),
             hashes_next: false,
             drops_last: false,
+            given: None,
         }
+    }
+
+    /// The same memory, which lists the blocks that requests are given.
+    pub(crate) fn listing_given(mut self) -> Self {
+        self.given = Some(Vec::new());
+        self
+    }
+
+    /// Empties the list of blocks that requests were given.
+    pub(crate) fn forget_given(&mut self) {
+        self.given.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Lists all blocks of a request among those that were given.
+    pub(crate) fn give_again(&mut self, table: &BlockTable) {
+        self.given.iter_mut().for_each(|given| given.extend_from_slice(table.blocks()));
+    }
+
+    /// The blocks that requests were given and hold.
+    pub(crate) fn given(&self) -> impl Iterator<Item = Block> {
+        let cache = self.cache.as_deref();
+        let held = move |block: &Block| cache.is_some_and(|cache| !cache.is_free(*block));
+        self.given.iter().flatten().copied().filter(held)
+    }
+
+    /// The key of what a request's block at `position` holds, and all blocks before.
+    pub(crate) fn key(&self, owner: ContentOwner, position: u32) -> Key {
+        self.content(owner, position).key()
     }
 
     /// The same memory, whose prefix cache is that of a model with a draft head.
@@ -206,7 +238,9 @@ impl Memory {
         self.pool.take(blocks)?;
         if let Some(cache) = &mut self.cache {
             rare();
+            let before = self.unassigned.len();
             self.unassigned.extend((0..blocks).map(|_| cache.take()));
+            self.given.iter_mut().for_each(|given| given.extend_from_slice(&self.unassigned[before..]));
         }
         self.check();
         Ok(())
@@ -219,7 +253,10 @@ impl Memory {
         table.count += blocks;
         if let Some(cache) = &mut self.cache {
             rare();
-            table.listed_mut().blocks.extend((0..blocks).map(|_| cache.take()));
+            let listed = table.listed_mut();
+            let before = listed.blocks.len();
+            listed.blocks.extend((0..blocks).map(|_| cache.take()));
+            self.given.iter_mut().for_each(|given| given.extend_from_slice(&listed.blocks[before..]));
         }
         self.check();
         Ok(())
@@ -306,6 +343,7 @@ impl Memory {
         self.pool.take(unheld).expect("Invariant: free blocks that are hit are counted");
         let listed = table.listed_mut();
         listed.blocks.extend_from_slice(hits);
+        self.given.iter_mut().for_each(|given| given.extend_from_slice(hits));
         listed.registered = hits.len() as u32;
         table.count = hits.len() as u64;
         self.check();

@@ -2,10 +2,12 @@
 
 mod block_size;
 mod cache;
+mod chunks;
 mod content;
 mod copies;
 mod eviction;
 mod first_copies;
+mod link;
 mod memory;
 mod pool;
 mod prefixes;
@@ -15,7 +17,9 @@ mod swap_space;
 
 pub(crate) use block_size::BlockSize;
 pub use cache::PrefixCache;
+pub(crate) use chunks::{Access, Chunk as StoredChunk, ChunkStore, Found};
 pub(crate) use content::Block;
+pub(crate) use link::{Interval, Link};
 pub(crate) use memory::{BlockTable, ContentOwner, Memory, Released};
 pub use pool::{BlockPool, OutOfBlocks};
 pub use prefixes::Prefixes;

@@ -36,6 +36,7 @@ impl KvStore {
         let gpu = Memory::new(config.blocks, config.block_tokens, caching, Arc::clone(prefixes));
         Self {
             gpu: match &config.speculation {
+                None if config.tier.is_some() => gpu.listing_given(),
                 None => gpu,
                 Some(speculation) => gpu.with_speculation(speculation),
             },
@@ -146,6 +147,16 @@ impl KvStore {
     #[inline]
     pub(crate) fn adopt(&mut self, hits: &[Block], table: &mut BlockTable) {
         self.gpu.adopt(hits, table);
+    }
+
+    /// Empties the list of blocks that requests were given.
+    pub(crate) fn forget_given(&mut self) {
+        self.gpu.forget_given();
+    }
+
+    /// Lists all blocks of a request among those that were given.
+    pub(crate) fn give_again(&mut self, table: &BlockTable) {
+        self.gpu.give_again(table);
     }
 
     /// Makes a request's full blocks known to the prefix cache, up to `tokens` tokens.

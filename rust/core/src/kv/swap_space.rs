@@ -2,7 +2,7 @@
 
 use super::copies::{Copies, Timing};
 use super::pool::BlockPool;
-use crate::config::Preemption;
+use crate::config::{CopyTime, Preemption};
 use crate::time::Ticks;
 
 /// Blocks of the host's memory, and the copies to and from them.
@@ -22,7 +22,8 @@ impl SwapSpace {
         let (blocks, timing, is_used) = match preemption {
             Preemption::Recompute => (0, Timing::default(), false),
             Preemption::Swap { blocks, out, back, overlapped } => {
-                (blocks, Timing { out, back, overlapped }, true)
+                let time = |block| CopyTime { fixed: 0, block };
+                (blocks, Timing { out: time(out), back: time(back), overlapped }, true)
             }
         };
         Self { pool: BlockPool::new(blocks), copies: Copies::new(timing), is_used, overflows: 0 }

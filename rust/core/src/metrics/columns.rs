@@ -74,6 +74,8 @@ pub struct OptionalColumns {
     pub cancels: bool,
     /// Clients may send requests again.
     pub retries: bool,
+    /// An instance keeps chunks of prefixes in the host's memory.
+    pub tiered: bool,
 }
 
 /// The values of a column that is moved out of the result.
@@ -282,6 +284,11 @@ columns! {
     generated_tokens: Count, always;
     /// Tokens of its prompt that its first lookup found in the prefix cache.
     cached_tokens: Count, always;
+    /// Tokens of its prompt, after those, that were loaded from a tier for its first admission.
+    loaded_tokens: Count, tiered;
+    /// Time for which it waited, with its blocks, until chunks of its prefix had been loaded and it was admitted; before
+    /// its first admission, a part of queueing.
+    load_wait: Part, tiered;
     /// How often it was preempted.
     preemptions: Count, always;
     /// When its client cancelled it; tokens of the step under way are counted.
@@ -358,6 +365,7 @@ mod tests {
             reacts: true,
             cancels: true,
             retries: true,
+            tiered: true,
         };
         let buffers = Columns::new(3, all).into_buffers();
         let names: Vec<_> = buffers.iter().map(|buffer| buffer.0).collect();

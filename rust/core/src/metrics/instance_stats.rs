@@ -69,6 +69,9 @@ pub struct InstanceStats {
     /// Drafts, where tokens are drafted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drafts: Option<Drafts>,
+    /// The chunks in the host's memory, if it keeps any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier: Option<TierStats>,
     #[serde(skip)]
     /// Up to when `waiting_ticks` is counted.
     waiting_since: Ticks,
@@ -87,6 +90,25 @@ pub struct Drafts {
     pub accepted: u64,
     /// Of the accepted ones and the tokens after them, those past the last token of a request.
     pub trimmed: u64,
+}
+
+/// The chunks that an instance keeps in the host's memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct TierStats {
+    /// Chunks that fit.
+    pub capacity: u64,
+    /// The most chunks in it at once.
+    pub peak_chunks: u64,
+    /// Blocks copied to it.
+    pub stored_blocks: u64,
+    /// Blocks copied back.
+    pub loaded_blocks: u64,
+    /// Loads of all tokens of a request, which computes the last one again.
+    pub whole_loads: u64,
+    /// Blocks evicted.
+    pub evicted_blocks: u64,
+    /// Stores that lacked room; a request tries again at its next step.
+    pub refused_stores: u64,
 }
 
 /// Whether a counter is 0.

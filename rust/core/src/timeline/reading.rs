@@ -54,6 +54,8 @@ columns! {
         kv_host_tokens,
         /// Tokens of KV on its way into blocks of this instance.
         kv_arriving_tokens,
+        /// Chunks that the host's memory holds, those that are being stored among them.
+        tier_chunks,
         /// Requests in the step in progress.
         batch_requests,
         /// Tokens that the step in progress computes.

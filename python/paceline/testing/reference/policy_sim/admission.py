@@ -2,52 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from paceline.testing.reference.policy_sim.acceptance import accept_offers, next_received
 from paceline.testing.reference.policy_sim.joining import enter_adapter, is_passed_over, prefills_are_full
+from paceline.testing.reference.policy_sim.loading import begin_load, end_load, offer_of_load, offer_of_loaded
+from paceline.testing.reference.policy_sim.offer import Offer
 from paceline.testing.reference.policy_sim.preemption import preempt
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Part, Step
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What the admission of a request would need now.
-
-    Attributes
-    ----------
-    tokens : int
-        Tokens that it computes in this step.
-    room : int
-        Tokens that blocks are allocated for.
-    new : int
-        Blocks that must be free, beside the blocks of its cached prefix that no request holds.
-    hits : list of int
-        The blocks of its cached prefix.
-    whole : bool
-        Whether it gets as many tokens as it needs in this step.
-    part : str
-    """
-
-    tokens: int
-    room: int
-    new: int
-    hits: list[int]
-    whole: bool
-    part: Part
-
-
-def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer:
-    """Return what the admission of a request would need now."""
+def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer | None:
+    """Return what the admission of a request would need now; None if a tier does not know yet."""
     memory, settings = state.memory, state.settings
     if request in state.incoming.received:
         # It holds the blocks for its next token.
         tokens = request.lacking
         room = settings.speculation.room(request.computed + tokens)
         return Offer(tokens, room, memory.lacking(request, room), [], tokens <= step.room, "landed")
+    if state.tier is not None and request in state.tier.loading:
+        return offer_of_loaded(state, request, step, chunked=chunked)
     if request.memory is not None:
         # Its KV is kept. An unfinished prefill may be cut, the one token of a decode may not.
         wanted = request.lacking if request.decoding or not chunked else step.cut(request.lacking)
@@ -61,7 +37,15 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
             part = "swapped_in_decode"
         return Offer(tokens, room, new, [], tokens <= step.room, part)
     hits = memory.hits(request, request.tokens)
-    hit = len(hits) * settings.block_tokens
+    hit, loaded = len(hits) * settings.block_tokens, 0
+    if state.tier is not None:
+        found = state.tier.look_up(request, hit)
+        if found is None:
+            return None
+        loaded, sync = found
+        if loaded and not sync:
+            return offer_of_load(state, request, hits, loaded)
+        hit += loaded
     padding = _padding(state, request, step, hit)
     wanted = request.tokens - hit + padding
     wanted = step.cut(wanted) if chunked else wanted
@@ -71,7 +55,7 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
     new = memory.blocks_for(reserved) - len(hits) + state.watermark
     room = max(room, request.tokens) if settings.allocation == "sequence" else room
     # A padding is not cut.
-    return Offer(tokens, room, new, hits, (chunked and not padding) or tokens == wanted, "admitted")
+    return Offer(tokens, room, new, hits, (chunked and not padding) or tokens == wanted, "admitted", loaded)
 
 
 def _padding(state: State, request: Request, step: Step, hit: int) -> int:
@@ -103,6 +87,8 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
     state.queue.sort()
     while step.room > 0:
         received = next_received(state) if _has_seat(state, step, count_decodes=seats) else None
+        if state.tier is not None:
+            passed += [one for one in state.tier.loading if state.tier.is_loading(one) and one not in passed]
         request = received or next((one for one in state.queue.in_order if one not in passed), None)
         if request is None:
             seated = _has_seat(state, step, count_decodes=seats) and not passed
@@ -117,6 +103,11 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
             _drop(state, request)
             continue
         offered = offer(state, request, step, chunked=chunked)
+        if offered is None:
+            assert state.tier is not None
+            state.tier.put_off(request)
+            passed.append(request)
+            continue
         if received is None and request.memory is None:
             if prefills_are_full(state):
                 return
@@ -133,6 +124,10 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
                 return
             for victim in victims:
                 preempt(state, victim, step)
+        if offered.waits:
+            begin_load(state, request, offered, step.start)
+            passed.append(request)
+            continue
         place_in_batch(state, request, offered, step)
 
 
@@ -176,7 +171,8 @@ def _to_displace(
 def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -> None:
     """Admit a request: append it to the running requests, and allocate its blocks and tokens."""
     memory, had_kv = state.memory, request.memory is not None
-    state.queue.remove(request)
+    if state.tier is None or request not in state.tier.loading:
+        state.queue.remove(request)
     state.running.append(request)
     enter_adapter(state, request)
     if request in state.incoming.received:
@@ -184,15 +180,21 @@ def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -
         memory.grow(request, offered.room)
         request.received_wait += step.start - request.spells[-1].start
         step.handed_over.append(request)
+    elif state.tier is not None and request.load is not None:
+        memory.grow(request, offered.room)
+        end_load(state, request, step.start)
     elif request.memory is not None:
         state.copied_in += memory.move_to_gpu(request, offered.room)
     else:
         memory.attach_prefix(request, offered.hits)
-        request.computed = len(offered.hits) * state.settings.block_tokens
+        cached = len(offered.hits) * state.settings.block_tokens
+        request.computed = cached + offered.loaded
         if request.scheduled is None:
-            request.hit_tokens = request.computed
+            request.hit_tokens, request.loaded_tokens = cached, offered.loaded
         memory.grow(request, offered.room)
         request.memory = "gpu"
+        if state.tier is not None:
+            state.tier.allocated(request, cached, offered.loaded, sync=True)
     memory.register_full(request, request.computed + offered.tokens)
     request.place = "running"
     request.admitted_at = step.start

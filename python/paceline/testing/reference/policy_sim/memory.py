@@ -72,7 +72,7 @@ class Memory:
         found: list[int] = []
         if self._contents is not None:
             for position in range((tokens - 1) // self._block_tokens):
-                name = self._name(request, position)
+                name = self.name(request, position)
                 own = name == ("own", request.index, position)
                 block = self.pool.find_released(name) if own else self.pool.find(name)
                 if block is None:
@@ -80,7 +80,7 @@ class Memory:
                 found.append(block)
         return found[:-1] if self._speculation.drops_last_block else found
 
-    def _name(self, request: Request, position: int) -> Hashable:
+    def name(self, request: Request, position: int) -> Hashable:
         """Name what a full block holds, with the token after it where the hash of a block covers that."""
         assert self._contents is not None
         if not self._speculation.hash_lookahead:
@@ -110,7 +110,7 @@ class Memory:
         most = request.tokens - request.hidden - self._speculation.hash_lookahead
         full = min(tokens - request.hidden, most) // self._block_tokens
         for position in range(request.known, full):
-            self.pool.register(request.blocks[position], self._name(request, position))
+            self.pool.register(request.blocks[position], self.name(request, position))
         request.known = max(request.known, full)
 
     def register_known(self, request: Request) -> None:

@@ -17,6 +17,9 @@ class Queue:
         New, migrated and preempted requests; if requests are ranked, swapped-out ones too.
     swapped : list of Request
         Swapped-out requests if requests are not ranked, in the order in which they resume.
+    loading : list of Request
+        Requests that hold blocks while a tier's copies of chunks are loaded into them, and until they are
+        admitted, in the order in which the loads began.
     unknown : list of Request
         Arrivals that the scheduler does not know of yet, where it decides a step ahead.
     """
@@ -24,6 +27,7 @@ class Queue:
     def __init__(self, settings: Settings, memory: Memory, ranking: Ranking | None) -> None:
         self.waiting: list[Request] = []
         self.swapped: list[Request] = []
+        self.loading: list[Request] = []
         self.unknown: list[Request] = []
         self._order = settings.order
         self._memory = memory
@@ -32,7 +36,7 @@ class Queue:
     @property
     def requests(self) -> list[Request]:
         """All requests of the queue."""
-        return self.waiting + self.swapped + self.unknown
+        return self.waiting + self.swapped + self.loading + self.unknown
 
     @property
     def in_order(self) -> list[Request]:
@@ -41,8 +45,10 @@ class Queue:
             admitted = [request for request in self.waiting if self._ranking.admits(request)]
             return sorted(admitted, key=self._ranking.rank)
         if self._order["kind"] == "priority":
-            return sorted(self.waiting, key=lambda request: (request.spec.priority, request.number))
-        return self.waiting
+            return [
+                request for part in (self.loading, self.waiting) for request in sorted(part, key=_priority)
+            ]
+        return self.loading + self.waiting
 
     @property
     def first(self) -> Request | None:
@@ -57,7 +63,7 @@ class Queue:
         """Remove a request that is admitted or dropped."""
         if self._ranking is not None and request in self.waiting:
             self._ranking.accumulators.last = request
-        for part in (self.waiting, self.swapped, self.unknown):
+        for part in (self.waiting, self.swapped, self.loading, self.unknown):
             if request in part:
                 part.remove(request)
 
@@ -69,3 +75,7 @@ class Queue:
         if self._order["kind"] == "longest_prefix" and len(self.waiting) <= self._order["most"]:
             prompt = {one: self._memory.hits(one, one.spec.prompt_tokens) for one in self.waiting}
             self.waiting.sort(key=lambda request: -len(prompt[request]))
+
+
+def _priority(request: Request) -> tuple[int, int]:
+    return request.spec.priority, request.number

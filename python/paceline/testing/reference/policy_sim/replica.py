@@ -299,7 +299,7 @@ class Replica:
         ticks = self._cost.step(self.step)
         swap = self.scheduler.settings.swap
         if swap is None:
-            return ticks + int(loading)
+            return ticks + int(loading) + self.step.waits
         copies = self.step.blocks_out * int(swap["out"]) + self.step.blocks_in * int(swap["back"])
         return max(ticks, copies) if swap["overlapped"] else ticks + copies
 

@@ -108,6 +108,11 @@ class Request:
         prefix cache registers its blocks when it leaves the set.
     hit_tokens : int
         Tokens found in the prefix cache when it was first admitted.
+    loaded_tokens, load_wait : int
+        Tokens that were loaded from a tier for the first admission; the time from when loads began until the
+        request was admitted.
+    load : tuple of int or None
+        When a load began, the tokens in the prefix cache, and those loaded; until the request is admitted.
     preemptions : int
     rejected : str or None
         Why it was rejected on arrival, or dropped later.
@@ -162,6 +167,9 @@ class Request:
     cached: int = 0
     in_set: bool = False
     hit_tokens: int = 0
+    loaded_tokens: int = 0
+    load_wait: int = 0
+    load: tuple[int, int, int] | None = None
     preemptions: int = 0
     rejected: Reason | None = None
     cancelled: int | None = None

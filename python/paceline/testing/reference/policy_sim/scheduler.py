@@ -29,6 +29,7 @@ from paceline.testing.reference.policy_sim.settings import Settings
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Step
 from paceline.testing.reference.policy_sim.stuck import Stuck
+from paceline.testing.reference.policy_sim.tier import Tier
 
 _MOST_ROUNDS = 1000  # each one preempts requests that ran: a batch of a small case has far fewer
 
@@ -60,6 +61,8 @@ class Scheduler:
         self.ranking = Ranking(settings.order) if settings.ranked else None
         queue = Queue(settings, self.memory, self.ranking)
         self.state = State(settings, self.memory, queue, self.ranking, scope, incoming or Incoming())
+        if config.get("tier"):
+            self.state.tier = Tier(config["tier"], self.memory, queue.loading)
 
     @property
     def running(self) -> list[Request]:
@@ -103,6 +106,9 @@ class Scheduler:
         state.wakes = None
         if self.ranking is not None:
             self.ranking.accumulators.now = now
+        if state.tier is not None and not state.tier.wake(now):
+            state.wakes = state.tier.ends
+            return None
         if ahead:
             release_due(state, state.started)
             recall_ended(state)
@@ -110,10 +116,19 @@ class Scheduler:
             self.ranking.promote(self.running + state.queue.waiting, state.scope, now, state.formed)
         for _ in range(_MOST_ROUNDS):
             step = self._open(now)
+            if state.tier is not None:
+                state.tier.open(now)
             self._run_stages(step)
             requeue_late_victims(state, step)
             if step.tokens:
                 return self._settle(step)
+            if state.tier is not None:
+                step.free_blocks = self.memory.free
+                again, state.wakes = state.tier.pass_step(step)
+                if again:
+                    continue
+                if state.tier.ends is not None:
+                    return None
             # All running requests were preempted. That takes no time, and the next round has their blocks.
             unseen = ahead and self._catch_up()
             if not step.preempted and not unseen:
@@ -164,6 +179,8 @@ class Scheduler:
             if request.done:
                 request.place = "gone"
                 self._end(request)
+        if state.tier is not None:
+            state.tier.end(now, [one for one in yielded if one.done])
         for request in state.running:
             if self.ranking is not None and request in step.tokens and request not in state.batch:
                 self.ranking.ran(request, state.scope(now, request))
@@ -328,6 +345,8 @@ class Scheduler:
         step.blocks_out, state.copied_out = state.copied_out, 0
         step.blocks_in, state.copied_in = state.copied_in, 0
         step.loads, state.loads = state.loads, 0
+        if state.tier is not None:
+            step.waits = state.tier.close(step) - step.start
         return step
 
     def _verified(self, request: Request, step: Step) -> tuple[int, int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from paceline.testing.reference.policy_sim.admission import Offer, place_in_batch
+from paceline.testing.reference.policy_sim.admission import place_in_batch
+from paceline.testing.reference.policy_sim.offer import Offer
 from paceline.testing.reference.policy_sim.preemption import preempt
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.state import State

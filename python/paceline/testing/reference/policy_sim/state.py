@@ -13,6 +13,7 @@ from paceline.testing.reference.policy_sim.ranking import Ranking
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.settings import Settings
 from paceline.testing.reference.policy_sim.step import Step
+from paceline.testing.reference.policy_sim.tier import Tier
 
 
 @dataclass(slots=True)
@@ -58,6 +59,8 @@ class State:
         Adapters in the GPU's memory, the one that was used the longest ago first.
     loads : int
         Adapters loaded that have not been charged to a step yet.
+    tier : Tier or None
+        The chunks in the host's memory, if the instance keeps any there.
     wakes : int or None
         When to try again to form a step without another event.
     """
@@ -83,6 +86,7 @@ class State:
     dropped: list[Request] = field(default_factory=list)
     loaded: list[int] = field(default_factory=list)
     loads: int = 0
+    tier: Tier | None = None
     wakes: int | None = None
 
     @property

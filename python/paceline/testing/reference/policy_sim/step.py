@@ -43,6 +43,8 @@ class Step:
         Blocks copied to the CPU's memory and back.
     loads : int
         Adapters loaded.
+    waits : int
+        Ticks until its forward pass begins, in which copies to and from a tier end.
     drafts : dict of Request to int
         The drafts among the tokens of each request that has any.
     verified : dict of Request to tuple of int
@@ -82,6 +84,7 @@ class Step:
     blocks_out: int = 0
     blocks_in: int = 0
     loads: int = 0
+    waits: int = 0
     drafts: dict[Request, int] = field(default_factory=dict)
     verified: dict[Request, tuple[int, int]] = field(default_factory=dict)
     input_slots: int = 0

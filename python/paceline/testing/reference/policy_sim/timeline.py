@@ -9,6 +9,7 @@ from typing import Any
 from paceline.testing.reference.policy_sim.instance_fields import instance_field
 from paceline.testing.reference.policy_sim.moves import Traffic
 from paceline.testing.reference.policy_sim.replica import Replica
+from paceline.testing.reference.policy_sim.request import Request
 
 __all__ = ["SUMS", "Timeline"]
 
@@ -87,6 +88,12 @@ def _distinct(blocks: Iterable[Iterable[int]]) -> int:
     return len({block for several in blocks for block in several})
 
 
+def _loading(at: Replica) -> list[Request]:
+    """Return the requests that wait for a load, as far as steps have seen."""
+    tier = at.scheduler.state.tier
+    return [] if tier is None else [one for one in tier.loading if not tier.use(one).seen]
+
+
 def _row(at: Replica, traffic: Traffic, now: int) -> Row:
     memory, state, step = at.scheduler.memory, at.scheduler.state, at.step
     swapped = sum(one.place == "queued" and one.memory == "cpu" for one in at.requests)
@@ -104,10 +111,11 @@ def _row(at: Replica, traffic: Traffic, now: int) -> Row:
         "kv_used_blocks": memory.pool.held,
         "kv_cached_blocks": memory.pool.known_free,
         "kv_sending_blocks": _distinct(sending),
-        "kv_receiving_blocks": _distinct(one.blocks for one in state.incoming.receiving),
+        "kv_receiving_blocks": _distinct(one.blocks for one in [*state.incoming.receiving, *_loading(at)]),
         "kv_tokens": of_instance("gpu_kv_tokens"),
         "kv_host_tokens": of_instance("cpu_kv_tokens"),
-        "kv_arriving_tokens": sum(one.computed for one in state.incoming.receiving),
+        "kv_arriving_tokens": sum(one.computed for one in [*state.incoming.receiving, *_loading(at)]),
+        "tier_chunks": 0 if state.tier is None else state.tier.chunks.used,
         "batch_requests": len(step.tokens) if step else 0,
         "batch_tokens": sum(step.tokens.values()) if step else 0,
         "step_ticks": (at.ends or step.start) - step.start if step else 0,

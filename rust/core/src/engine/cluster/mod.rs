@@ -17,7 +17,7 @@ use super::known::Known;
 use super::roles::{Cause, FlipRecord, Flipping, Roles};
 use crate::error::Error;
 use crate::hint::rare;
-use crate::instance::{Effects, Instance, StepColumns};
+use crate::instance::{Effects, Instance, StepColumns, TierLog};
 use crate::kv::Prefixes;
 use crate::metrics::{Columns, Event, EventKind, InstanceStats, Recorder, Sketch};
 use crate::time::Ticks;
@@ -71,6 +71,8 @@ pub(super) struct Recorded {
     pub(super) stats: Vec<InstanceStats>,
     /// Steps by instance, if decisions were recorded.
     pub(super) decisions: Vec<StepColumns>,
+    /// The actions of their steps on tiers.
+    pub(super) tiers: Vec<Option<Box<TierLog>>>,
     /// The changes of roles, in order.
     pub(super) flips: Vec<FlipRecord>,
     /// The row in the trace of each request, by its number, where that is another.

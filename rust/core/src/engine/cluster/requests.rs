@@ -170,18 +170,25 @@ impl Cluster {
     }
 
     /// The columns and counters of the instances.
-    pub(in crate::engine) fn into_recorded(mut self) -> Recorded {
+    pub(in crate::engine) fn into_recorded(mut self, end: Ticks) -> Recorded {
+        let stats = self.instances.iter().map(Instance::stats).collect();
+        for instance in &mut self.instances {
+            instance.effects(&self.trace, &mut self.recorder).drain_tier(end);
+        }
         let mut decisions: Vec<_> = self.instances.iter_mut().map(Instance::take_log).collect();
+        let mut tiers: Vec<_> = self.instances.iter_mut().map(Instance::take_tier_log).collect();
         let mut columns = self.recorder.columns;
         if let Some(origins) = &self.trace.origins {
             columns.restore(origins);
             for steps in &mut decisions {
                 steps.restore(origins);
             }
+            tiers.iter_mut().flatten().for_each(|tier| tier.restore(origins));
         }
         Recorded {
-            stats: self.instances.iter().map(Instance::stats).collect(),
+            stats,
             decisions,
+            tiers,
             flips: self.roles.into_history(self.trace.origins.as_deref()),
             columns,
             gaps: self.recorder.gaps,

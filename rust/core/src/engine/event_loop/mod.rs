@@ -30,7 +30,7 @@ use super::sampling::Sampling;
 use super::transfer_log::TransferRecord;
 use crate::error::Error;
 use crate::hint::rare;
-use crate::instance::StepColumns;
+use crate::instance::{StepColumns, TierLog};
 use crate::metrics::{Columns, InstanceStats, NetworkStats, Sketch};
 use crate::time::{NEVER, Ticks};
 use crate::timeline::Rows;
@@ -117,6 +117,8 @@ pub struct Outcome {
     pub events: u64,
     /// The steps of each instance, if decisions were recorded.
     pub decisions: Vec<StepColumns>,
+    /// The actions of each instance's steps on its tier, where decisions are recorded and it has one.
+    pub tiers: Vec<Option<Box<TierLog>>>,
     /// The watched number of each instance as requests arrived, one request after another.
     pub watched: Vec<f64>,
     /// The changes of instances' roles, in order.
@@ -433,7 +435,7 @@ impl Simulation {
         }
         let network = self.migrations.network_stats(end);
         let timeline = self.sampling.into_rows();
-        let recorded = self.cluster.into_recorded();
+        let recorded = self.cluster.into_recorded(self.clock);
         Outcome {
             columns: recorded.columns,
             gaps: recorded.gaps,
@@ -442,6 +444,7 @@ impl Simulation {
             end,
             events,
             decisions: recorded.decisions,
+            tiers: recorded.tiers,
             watched: self.router.into_watched(),
             flips: recorded.flips,
             transfers: self.migrations.into_records(recorded.origins.as_deref()),

@@ -9,6 +9,7 @@ use crate::instance::observers::Fact;
 use crate::instance::queues::Queued;
 use crate::instance::ranking::List;
 use crate::instance::request::{Phase, Slot};
+use crate::instance::tiers::Wanted;
 use crate::kv::{Block, ContentOwner, Tier};
 use crate::time::Ticks;
 
@@ -36,14 +37,23 @@ impl Effects<'_> {
         now: Ticks,
     ) {
         let slot = self.take_out(candidate);
+        let first = self.on.requests[slot].times.out_since == Ticks::MAX;
         let computes = if candidate.phase == Phase::Preempted {
-            self.admit_prompt(slot, offer, hits);
+            self.admit_prompt(slot, offer, hits, now);
             self.on.requests[slot].lacking()
+        } else if candidate.phase == Phase::Loaded {
+            rare();
+            self.admit_loaded(slot, offer);
+            0
         } else {
             self.admit_with_kv(slot, offer, joins);
             0
         };
         self.note_admission(slot, candidate.phase == Phase::Received, computes, now);
+        if self.on.tier.is_some() {
+            rare();
+            self.observe_load(slot, first, now);
+        }
         if let Some(mut ranks) = self.ranks() {
             match candidate.place {
                 Place::Arrival => ranks.admit_arrival(slot, now),
@@ -67,10 +77,11 @@ impl Effects<'_> {
     }
 
     /// Takes a request out of the queue, if it is not ranked. Returns its slot.
-    fn take_out(&mut self, candidate: &Candidate) -> Slot {
+    pub(super) fn take_out(&mut self, candidate: &Candidate) -> Slot {
         match candidate.place {
             Place::Slot(slot) => {
-                if self.on.ranking.is_none() && candidate.phase != Phase::Received {
+                let has_blocks = matches!(candidate.phase, Phase::Received | Phase::Loaded);
+                if self.on.ranking.is_none() && !has_blocks {
                     self.on.queues.waiting_mut().pop();
                 }
                 slot
@@ -117,14 +128,19 @@ impl Effects<'_> {
     }
 
     /// Admits a request without KV, with the blocks that the prefix cache has of it.
-    fn admit_prompt(&mut self, slot: Slot, offer: &AdmissionOffer, hits: &[Block]) {
+    fn admit_prompt(&mut self, slot: Slot, offer: &AdmissionOffer, hits: &[Block], now: Ticks) {
         let state = &mut self.on.requests[slot];
         let hit = hits.len() as u32 * self.on.settings.block.tokens();
+        let loaded = offer.load.tokens();
         self.on.kv.count_lookup(state.target(), hit);
         self.on.kv.adopt(hits, &mut state.blocks);
-        (state.computed, state.phase) = (hit, Phase::Prefilling);
+        (state.computed, state.phase) = (hit + loaded, Phase::Prefilling);
         self.on.batch.admit(slot, &mut self.on.requests);
         self.schedule(slot, offer.tokens as u32, offer.part);
+        if self.on.tier.is_some() {
+            rare();
+            self.admit_to_tier(slot, Wanted { cached: hit, loaded, sync: true }, now);
+        }
     }
 
     /// Admits a request whose KV was swapped out, or migrated in.

@@ -49,7 +49,9 @@ impl Effects<'_> {
                 self.on.observers.outbox.cancel_after_step(slot, &self.on.requests);
                 Cancelled::Later
             }
-            Phase::Expected
+            Phase::Loading
+            | Phase::Loaded
+            | Phase::Expected
             | Phase::Reserved
             | Phase::Receiving
             | Phase::MigratingOut

@@ -57,4 +57,30 @@ pub(in crate::instance) struct AdmissionOffer {
     /// prompt may be cut.
     pub(in crate::instance) affordable: bool,
     pub(in crate::instance) part: Part,
+    /// The part of the prefix that a tier has.
+    pub(in crate::instance) load: Load,
+}
+
+/// The part of a request's prefix that a tier has, after the part that the prefix cache has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::instance) enum Load {
+    /// Nothing, or there is no tier.
+    #[default]
+    None,
+    /// That is not known yet.
+    Unknown,
+    /// So many tokens, which are loaded before the step.
+    Before(u32),
+    /// So many tokens, for which the request waits.
+    Wait(u32),
+}
+
+impl Load {
+    /// The tokens that are loaded.
+    pub(in crate::instance) fn tokens(self) -> u32 {
+        match self {
+            Self::None | Self::Unknown => 0,
+            Self::Before(tokens) | Self::Wait(tokens) => tokens,
+        }
+    }
 }

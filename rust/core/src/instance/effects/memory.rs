@@ -32,6 +32,10 @@ impl Effects<'_> {
     /// Frees the blocks of a request that has left.
     pub(super) fn release_blocks(&mut self, slot: Slot, now: Ticks) {
         self.begin_release(slot, now);
+        if self.on.tier.is_some() {
+            rare();
+            self.finish_in_tier(slot);
+        }
         let state = &mut self.on.requests[slot];
         // A request that was moved to another instance may return, and a cancelled one may be sent again.
         let returns = state.generated < state.output || self.recorder.is_cancelled(state.request as usize);

@@ -26,11 +26,13 @@ mod standstill;
 mod start;
 mod steps;
 mod swapped;
+mod tiers;
 mod verify;
 
 pub(crate) use cancel::Cancelled;
-pub(super) use candidate::{AdmissionOffer, Candidate, Place};
+pub(super) use candidate::{AdmissionOffer, Candidate, Load, Place};
 pub(crate) use migration::MigratingRequest;
+pub(super) use tiers::AfterStep;
 
 use std::ops::Deref;
 

@@ -128,6 +128,9 @@ impl Effects<'_> {
         if self.on.transfers.has_admitted() {
             self.on.transfers.preempt(state.request);
         }
+        if let Some(tier) = self.on.tier.as_deref_mut() {
+            tier.preempt(slot);
+        }
         let (owner, computed) = (state.owner(), state.computed);
         self.begin_release(slot, now);
         let state = &mut self.on.requests[slot];

@@ -39,6 +39,10 @@ impl Effects<'_> {
             self.cancel_after_step(now);
         }
         self.on.observers.outbox.report_departures(&self.on.requests);
+        if self.on.tier.is_some() {
+            rare();
+            self.end_tier_step(&run, now);
+        }
         if cfg!(debug_assertions) {
             self.check_invariants();
         }

@@ -20,6 +20,17 @@ pub(in crate::instance) enum Fact {
         /// Tokens that it computes of those whose KV it had lost or never had; 0 if it was admitted with its KV.
         computes: u32,
     },
+    /// It was admitted on an instance with a tier.
+    Loaded {
+        /// Whether that is its first admission.
+        first: bool,
+        /// Tokens that the prefix cache had.
+        cached: u32,
+        /// Tokens after these that were loaded.
+        loaded: u32,
+        /// For how long it waited for that.
+        wait: Ticks,
+    },
     /// A step computed tokens of it, or layers of them, and it was not in the decode set. If the step yielded a token of
     /// it, [`Fact::Yielded`] follows.
     Computed {

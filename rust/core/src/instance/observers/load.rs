@@ -96,6 +96,7 @@ impl Load {
                 }
             }
             Fact::Admitted { .. }
+            | Fact::Loaded { .. }
             | Fact::Computed { .. }
             | Fact::Joined { .. }
             | Fact::Verified { .. }

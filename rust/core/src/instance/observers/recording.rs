@@ -63,6 +63,13 @@ impl Recorder {
                     add_part(&mut self.columns.interrupted_prefill, rows, of.row(), transfer);
                 }
             }
+            Fact::Loaded { first, cached, loaded, wait } => {
+                self.columns.load_wait[of.row()] += wait;
+                if first {
+                    self.columns.cached_tokens[of.row()] = cached;
+                    self.columns.loaded_tokens[of.row()] = loaded;
+                }
+            }
             // Until the first token, the column is the time of the steps that computed the prompt.
             Fact::Computed { start } if of.state.generated == 0 => {
                 self.columns.prefill_stall[of.row()] += of.now - start;

@@ -148,6 +148,11 @@ impl WaitingQueue {
         self.len > 1 && matches!(self.order, Order::Sorted(_))
     }
 
+    /// Whether requests are queued by priority.
+    pub(crate) fn is_by_priority(&self) -> bool {
+        matches!(self.order, Order::Priority(_))
+    }
+
     /// All requests, in no particular order.
     pub(crate) fn iter(&self) -> Box<dyn Iterator<Item = Queued> + '_> {
         match &self.order {

@@ -28,6 +28,10 @@ pub(crate) enum Phase {
     Receiving,
     /// Queued with its KV in its blocks, since it was received.
     Received,
+    /// Queued with blocks, into which chunks of its prefix are loaded from the host's memory.
+    Loading,
+    /// As [`Self::Loading`], and a step has seen that the load has ended.
+    Loaded,
     /// Migrated out; the transfer still reads its blocks.
     MigratingOut,
     /// Has left; its blocks are freed once the step that was decided ahead is known.

@@ -6,7 +6,7 @@ use super::joining::{Joins, PassedOver};
 use crate::config::{Admission, Allocation, Gather};
 use crate::hint::rare;
 use crate::instance::Part;
-use crate::instance::effects::{AdmissionOffer, Candidate, Place};
+use crate::instance::effects::{AdmissionOffer, Candidate, Load, Place};
 use crate::instance::observers::Accumulators;
 use crate::instance::ranking::BestQueued;
 use crate::instance::request::{Phase, Slot};
@@ -43,7 +43,8 @@ impl Stages<'_> {
         }
         self.effects.sort_by_cached_prefix();
         let (mut hits, mut admitted) = (Vec::new(), false);
-        let mut passed = self.effects.settings.limits_prompts.then(PassedOver::default);
+        let passes = self.effects.settings.limits_prompts || self.effects.tier.is_some();
+        let mut passed = passes.then(PassedOver::default);
         while self.budget() > 0 {
             let Some(candidate) = self.next_candidate() else {
                 let none_passed = passed.as_ref().is_none_or(PassedOver::is_empty);
@@ -62,7 +63,8 @@ impl Stages<'_> {
             let offer = self.admission_offer(candidate, chunked, &mut hits);
             if let Some(passed) = &mut passed {
                 rare();
-                match self.joins(candidate, hits.len() as u32 * self.effects.settings.block.tokens()) {
+                let hit = hits.len() as u32 * self.effects.settings.block.tokens();
+                match self.may_join(candidate, &offer, hit) {
                     Joins::Yes => {}
                     Joins::Later => {
                         self.pass_over(candidate, passed);
@@ -94,8 +96,13 @@ impl Stages<'_> {
             && self.effects.add_quanta()
     }
 
-    /// Admits a request.
+    /// Admits a request, or begins the load for which it waits.
     pub(super) fn admit_candidate(&mut self, candidate: &Candidate, offer: &AdmissionOffer, hits: &[Block]) {
+        if matches!(offer.load, Load::Wait(_)) {
+            rare();
+            self.effects.begin_load(candidate, offer, hits, self.draft.now);
+            return;
+        }
         let decodes_first = self.effects.settings.scheduler.decodes_first;
         // A request whose tokens are drafted runs by itself.
         let drafts = self.effects.settings.speculation.is_some();
@@ -111,6 +118,13 @@ impl Stages<'_> {
     fn next_candidate(&mut self) -> Option<Candidate> {
         let seated = self.seats_taken() < self.effects.settings.scheduler.max_num_seqs;
         if seated && let Some(slot) = self.first_received() {
+            rare();
+            return Some(self.candidate_in(slot));
+        }
+        if seated
+            && self.effects.tier.is_some()
+            && let Some(slot) = self.first_loaded()
+        {
             rare();
             return Some(self.candidate_in(slot));
         }
@@ -165,7 +179,7 @@ impl Stages<'_> {
         let resume = |tokens: u64, next: u32, part: Part| {
             rare();
             let blocks = self.blocks_to_resume(candidate, next);
-            AdmissionOffer { tokens, blocks, affordable: tokens <= self.budget(), part }
+            AdmissionOffer { tokens, blocks, affordable: tokens <= self.budget(), part, load: Load::None }
         };
         match candidate.phase {
             Phase::Received => AdmissionOffer {
@@ -173,7 +187,9 @@ impl Stages<'_> {
                 blocks: self.lookahead_of_received(candidate),
                 affordable: candidate.lacking() <= self.budget(),
                 part: Part::MigratedIn,
+                load: Load::None,
             },
+            Phase::Loaded => self.offer_of_loaded(&candidate, limit),
             Phase::MigratedIn => resume(candidate.lacking(), 1, Part::MigratedIn),
             Phase::Swapped { decoding: true } => resume(candidate.lacking(), 1, Part::SwappedInDecode),
             Phase::Swapped { decoding: false } => {
@@ -184,16 +200,23 @@ impl Stages<'_> {
             _ => {
                 self.effects.kv.find(owner, target, hits);
                 let hit = hits.len() as u32 * self.effects.settings.block.tokens();
-                let padding = self.padding(target, hit);
-                let wanted = (u64::from(target - hit) + padding).min(limit);
+                let load = self.look_up(&candidate, hit);
+                let unheld = self.effects.kv.gpu().unheld(hits);
+                if matches!(load, Load::Wait(_)) {
+                    rare();
+                    return self.offer_of_load(&candidate, (hit, unheld), load);
+                }
+                let computed = hit + load.tokens();
+                let padding = self.padding(target, computed);
+                let wanted = (u64::from(target - computed) + padding).min(limit);
                 let tokens = wanted.min(self.budget());
-                let blocks =
-                    self.prompt_blocks(target, hit, tokens as u32, self.effects.kv.gpu().unheld(hits));
+                let blocks = self.prompt_blocks(target, hit, load.tokens() + tokens as u32, unheld);
                 AdmissionOffer {
                     tokens,
                     blocks,
                     affordable: chunked && padding == 0 || tokens == wanted,
                     part: Part::Admitted,
+                    load,
                 }
             }
         }

@@ -28,6 +28,8 @@ pub(crate) struct StepDraft {
     pub(crate) count_decodes: bool,
     /// Whether a request was admitted, resumed or left out by rank.
     pub(crate) reseated: bool,
+    /// The loads from a tier.
+    pub(crate) loads: Loads,
     /// Blocks that a selection leaves free.
     pub(crate) reserve: u64,
     /// Whether prompts were passed over, as the swap space is nearly full.
@@ -36,6 +38,17 @@ pub(crate) struct StepDraft {
     pub(crate) free_blocks: u64,
     /// When the step is to be formed again though no event occurs.
     pub(crate) retry_at: Option<Ticks>,
+}
+
+/// The loads from a tier that a step begins.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Loads {
+    /// Tokens that are loaded before the forward pass.
+    pub(crate) sync_tokens: u64,
+    /// Whether a queued request waits for a load, would wait for one, or does not know yet.
+    pub(crate) looked_up: bool,
+    /// Whether a step without tokens waits for copies, and no step is formed before that.
+    pub(crate) waits: bool,
 }
 
 impl StepDraft {
@@ -51,6 +64,7 @@ impl StepDraft {
             new_batch: false,
             count_decodes: true,
             reseated: false,
+            loads: Loads::default(),
             reserve: 0,
             passes_over: false,
             free_blocks: 0,

@@ -35,9 +35,15 @@ impl Stages<'_> {
         }
         let extrapolation = self.effects.settings.cost.extrapolation(&shape);
         let copying = self.effects.take_copy_ticks(series.first);
+        let copying = copying.saturating_add(self.effects.close_tier_step(decodes, now));
         let mut run = Run { start: now, copying, series, steps, begun: true, extrapolation, decodes };
         if run.steps > 1 {
             run.steps = run.steps.min(self.effects.steps_before_rank_changes(&run));
+        }
+        if self.effects.tier.is_some() {
+            rare();
+            self.effects.send_copies(&run);
+            run.steps = self.steps_before_copies_matter(&run);
         }
         let ends = u128::from(now) + u128::from(copying) + series.total(run.steps);
         if ends > u128::from(HORIZON) {

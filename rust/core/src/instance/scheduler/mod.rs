@@ -23,6 +23,7 @@ mod resume;
 mod select;
 mod speculate;
 mod swap;
+mod tiers;
 
 pub(crate) use draft::StepDraft;
 
@@ -66,6 +67,10 @@ impl<'a> Stages<'a> {
     fn begin(mut self) -> Result<Option<Ticks>, Error> {
         debug_assert!(self.effects.run.is_idle(), "Invariant: one step at a time");
         let now = self.draft.now;
+        if let Some(ends) = self.effects.wake_tier(now) {
+            rare();
+            return Ok(Some(ends));
+        }
         self.effects.end_rest(now);
         let queued = self.effects.queued() > 0;
         self.effects.note_moment(now);
@@ -86,6 +91,7 @@ impl<'a> Stages<'a> {
                 self.effects.begin_round(may_displace);
             }
             self.draft = self.open_draft(now);
+            self.effects.open_tier_step(now);
             let decodes = self.run_stages();
             let preempted = self.draft.has_preempted();
             if preempted {
@@ -104,7 +110,8 @@ impl<'a> Stages<'a> {
             // A step in which every request was preempted takes no time; its blocks are
             // free for the next one. Nor does one that could not be decided ahead.
             let unseen = ahead && self.effects.release_all(now);
-            if !(preempted || unseen) {
+            let again = self.passes_step() || preempted || unseen;
+            if !again || self.draft.loads.waits {
                 self.effects.rest(now);
                 return Ok(self.draft.retry_at);
             }

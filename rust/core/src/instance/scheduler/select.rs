@@ -6,7 +6,7 @@
 
 use super::Stages;
 use crate::instance::Part;
-use crate::instance::effects::{AdmissionOffer, Candidate};
+use crate::instance::effects::{AdmissionOffer, Candidate, Load};
 use crate::instance::ranking::{List, RankKey};
 use crate::instance::request::{Phase, Slot};
 
@@ -221,8 +221,13 @@ impl Stages<'_> {
                     }
                 }
                 _ => {
-                    let offer =
-                        AdmissionOffer { tokens: one.tokens, blocks: one.blocks, affordable: true, part };
+                    let offer = AdmissionOffer {
+                        tokens: one.tokens,
+                        blocks: one.blocks,
+                        affordable: true,
+                        part,
+                        load: Load::None,
+                    };
                     self.admit_candidate(&candidate, &offer, &[]);
                     self.draft.reseated = true;
                 }

@@ -126,6 +126,9 @@ impl Reader<'_> {
             }
             Phase::Offered => self.settings.blocks_for(computed + 1),
             Phase::Received => 0,
+            Phase::Loading | Phase::Loaded => {
+                self.settings.blocks_for(state.target()).saturating_sub(state.blocks.count())
+            }
             Phase::Preempted => self.admission_blocks(state.target()),
             _ => state.blocks.count(),
         }

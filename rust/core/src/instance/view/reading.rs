@@ -3,6 +3,7 @@
 use super::Look;
 use crate::instance::request::{Phase, RequestState};
 use crate::instance::run::Run;
+use crate::instance::tiers::HostTier;
 use crate::kv::{Account, Memory, Tier};
 use crate::metrics::InstanceStats;
 use crate::timeline::{Reading, State, Sums};
@@ -35,6 +36,7 @@ impl Look<'_> {
             kv_tokens: self.gpu_kv_tokens(),
             kv_host_tokens: account.held(Tier::Host).tokens + account.held(Tier::Landed).tokens,
             kv_arriving_tokens: account.held(Tier::Arriving).tokens,
+            tier_chunks: self.tier.as_deref().map_or(0, HostTier::chunks),
             batch_requests,
             batch_tokens,
             step_ticks,
@@ -60,7 +62,7 @@ impl Look<'_> {
         if self.kv.account().held(Tier::Arriving).blocks == 0 {
             return 0;
         }
-        self.blocks_of(|phase| matches!(phase, Phase::Reserved | Phase::Receiving))
+        self.blocks_of(|phase| matches!(phase, Phase::Reserved | Phase::Receiving | Phase::Loading))
     }
 
     /// Number of different blocks of the requests in some phases.

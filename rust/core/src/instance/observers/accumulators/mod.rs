@@ -142,6 +142,7 @@ impl Accumulators {
                 self.charge_all(of.slot, u64::from(state.prompt), u64::from(state.output), of.now);
             }
             Fact::Computed { .. }
+            | Fact::Loaded { .. }
             | Fact::Joined { .. }
             | Fact::Passed { .. }
             | Fact::Dropped

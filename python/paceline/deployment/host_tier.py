@@ -1,0 +1,155 @@
+"""A tier of KV in the host's memory: its size, its rules and its links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from paceline import _check
+from paceline._arguments import typed_fields
+from paceline._clock import ticks
+from paceline.errors import ConfigError
+
+__all__ = ["HostTier"]
+
+# The bounds of rust/core/src/config/tier.rs.
+_MOST_CHUNKS = 2**32 - 2
+_MOST_CHUNK_BLOCKS = 2**16
+_MOST_OFFERS = 2**16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
+class HostTier:
+    """Chunks of prefixes that an instance keeps in the host's memory, as vLLM 0.33.0's OffloadingConnector.
+
+    Each chunk of a prompt is copied to the host once it is complete, after the step that completes it. A
+    request whose prefix goes on in the tier, after the part that the GPU's prefix cache has, is given blocks.
+    It waits until the chunks are loaded, and is admitted at the step after that; requests behind it go on.
+    Stores and loads have a link each, which makes one copy after the other, beside the steps. The policy of
+    the instance must cache prefixes.
+
+    Parameters
+    ----------
+    gib
+        GiB of the host's memory for the whole instance (vLLM's ``cpu_bytes_to_use`` is in bytes). Give this
+        or ``chunks``.
+    chunks
+        Chunks that fit.
+    chunk_blocks
+        KV blocks that are stored and loaded as one, ``block_size`` over the GPU's in vLLM's
+        ``kv_connector_extra_config``.
+    eviction
+        ``"lru"``: the least recently used chunk goes first, the end of a request's prefix before its start.
+        ``"arc"``: adaptive replacement, which protects chunks that were used again. Chunks that are copied
+        stay. vLLM's ``eviction_policy``.
+    prompt_only
+        Whether blocks that the output fills are not stored (``offload_prompt_only``).
+    store_threshold
+        Offers of a chunk before it is stored; 0 and 1: it is stored at the first.
+    sync_load_tokens
+        Tokens that a step may load before its forward pass, which then waits for them. A hit that fits is
+        loaded in that way, and its request is admitted at once; 0: every hit is waited for
+        (``sync_load_budget_bytes`` over the bytes of a token).
+    bytes_per_s
+        Bytes per second that each GPU copies, in each direction. By default the catalog's PCIe
+        bandwidth of the GPU.
+    latency_s
+        Seconds that each copy takes beside its bytes.
+    poll
+        When a step looks for copies that have ended: at the ``"begin"`` of its forward pass, as vLLM does
+        just after it has launched it, or at its ``"end"``. The scheduler learns of them at the step's end.
+
+    Raises
+    ------
+    ConfigError
+        If a value is out of range, or not one of ``gib`` and ``chunks`` is given.
+
+    Examples
+    --------
+    >>> from paceline import HostTier, Instance
+    >>> instance = Instance(model="llama-3.1-8b", gpu="h100-sxm", tier=HostTier(gib=64))
+    >>> tier = instance.to_wire()["tier"]
+    >>> tier["chunks"], tier["store"]["block"] == round(2**21 / 64e9 * 1e12)
+    (32768, True)
+    """
+
+    gib: float | None = None
+    chunks: int | None = None
+    chunk_blocks: int = 1
+    eviction: Literal["lru", "arc"] = "lru"
+    prompt_only: bool = True
+    store_threshold: int = 0
+    sync_load_tokens: int = 0
+    bytes_per_s: float | None = None
+    latency_s: float = 0.0
+    poll: Literal["begin", "end"] = "begin"
+
+    def __post_init__(self) -> None:
+        if (self.gib is None) == (self.chunks is None):
+            raise ConfigError(
+                f"one of gib and chunks of a HostTier must be given, were {self.gib} and {self.chunks}"
+            )
+        if self.gib is not None and not 0 < self.gib < 1e9:
+            raise ConfigError(f"gib of a HostTier must be above 0 GiB, was {self.gib}")
+        why = "the engine numbers chunks and blocks in 32 bits"
+        if self.chunks is not None:
+            _check.count("chunks of a HostTier", self.chunks, most=_MOST_CHUNKS, why=why)
+        _check.count("chunk_blocks of a HostTier", self.chunk_blocks, most=_MOST_CHUNK_BLOCKS, why=why)
+        _check.count(
+            "store_threshold of a HostTier", self.store_threshold, least=0, most=_MOST_OFFERS, why=why
+        )
+        _check.count(
+            "sync_load_tokens of a HostTier", self.sync_load_tokens, least=0, most=_MOST_CHUNKS, why=why
+        )
+        if self.bytes_per_s is not None and not 0 < self.bytes_per_s < 1e18:
+            raise ConfigError(f"bytes_per_s of a HostTier must be above 0 bytes, was {self.bytes_per_s}")
+        if not 0 <= self.latency_s < 1e6:
+            raise ConfigError(f"latency_s of a HostTier must be 0 or more seconds, was {self.latency_s}")
+
+    def to_wire(self, *, block_bytes: int, gpus: int, pcie_bytes_per_s: float | None) -> dict[str, Any]:
+        """Return the tier as the engine reads it.
+
+        Parameters
+        ----------
+        block_bytes
+            Bytes of a KV block on each GPU; 0 if they are not known.
+        gpus
+            GPUs that a block is spread over, each of which copies its share at the same time.
+        pcie_bytes_per_s
+            The bandwidth of each, if it is known.
+
+        Raises
+        ------
+        ConfigError
+            If the size or the time of a block follows from a model or GPU that is missing, or no chunk fits.
+        """
+        speed = self.bytes_per_s or pcie_bytes_per_s
+        if speed is None or (block_bytes == 0 and self.gib is not None):
+            raise ConfigError(
+                "tier of an Instance needs a model and a gpu, which say how large a block is and how fast it "
+                "is copied; a HostTier with chunks and bytes_per_s, and an Instance with kv_bytes, do without"
+            )
+        chunks = self.chunks
+        if chunks is None:
+            chunks = int((self.gib or 0) * 2**30 // (block_bytes * gpus * self.chunk_blocks))
+        if not 1 <= chunks <= _MOST_CHUNKS:
+            size = block_bytes * gpus * self.chunk_blocks / 2**30
+            raise ConfigError(
+                f"gib of a HostTier must hold 1 to {_MOST_CHUNKS} chunks of {size:.6g} GiB, was {self.gib}"
+            )
+        copies = {
+            "fixed": ticks(self.latency_s, "latency_s of a HostTier"),
+            "block": ticks(block_bytes / speed, "the time of a block of a HostTier"),
+        }
+        return {
+            "chunks": chunks,
+            "chunk_blocks": self.chunk_blocks,
+            "eviction": self.eviction,
+            "prompts_only": self.prompt_only,
+            "store_threshold": self.store_threshold,
+            "sync_tokens": self.sync_load_tokens,
+            "polls_at_end": self.poll == "end",
+            "store": copies,
+            "load": copies,
+        }

@@ -1,0 +1,360 @@
+"""A tier of KV in the host's memory: what is stored and loaded, and when its copies end.
+
+Follows vLLM 0.33.0 (``vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py`` and
+``worker.py``). A step that computes no tokens takes no time, but it makes copies and sees the end of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from paceline.testing.reference.policy_sim.chunks import PENDING, Access, Chunks
+from paceline.testing.reference.policy_sim.memory import Memory
+from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.step import Step
+
+Kind = Literal["store", "load", "sync"]
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A copy between the GPU and the tier.
+
+    Attributes
+    ----------
+    number : int
+    kind : {"store", "load", "sync"}
+    request : Request
+    keys : list
+        The chunks.
+    blocks : list of int
+        The blocks of the GPU.
+    made : int
+        Start of the step that decided it.
+    begins, ends : int or None
+        When its link copies it.
+    reported : int or None
+        When the scheduler learned of its end.
+    """
+
+    number: int
+    kind: Kind
+    request: Request
+    keys: list[Hashable]
+    blocks: list[int]
+    made: int
+    begins: int | None = None
+    ends: int | None = None
+    reported: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Use:
+    """What the tier keeps of a request.
+
+    Attributes
+    ----------
+    access : Access
+    next_chunk : int
+        The next chunk to store.
+    blocks : list of int
+        Its blocks as of its latest step.
+    jobs : list of Job
+        Its copies whose end has not been reported.
+    seen : bool
+        Whether a step has seen that its load has ended.
+    """
+
+    access: Access = field(default_factory=Access)
+    next_chunk: int = 0
+    blocks: list[int] = field(default_factory=list)
+    jobs: list[Job] = field(default_factory=list)
+    seen: bool = False
+
+
+@dataclass(slots=True)
+class Actions:
+    """What a step does with the tier, in the words of the decision logs."""
+
+    start: int
+    begins: int = 0
+    hits: list[tuple[Request, int, int]] = field(default_factory=list)
+    put_off: list[Request] = field(default_factory=list)
+    loads: list[Job] = field(default_factory=list)
+    stores: list[Job] = field(default_factory=list)
+    flushed: list[Job] = field(default_factory=list)
+    reported: list[Job] = field(default_factory=list)
+    loading: list[Request] = field(default_factory=list)
+    chunks: int = 0
+    evicted: int = 0
+    refused: int = 0
+    before: dict[Request, int] = field(default_factory=dict)  # tokens computed before the step
+    allocated: set[int] = field(default_factory=set)
+    sync_tokens: int = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether the step makes and reports no job, and waits for none."""
+        return not (self.loads or self.stores or self.flushed or self.reported)
+
+
+class Tier:
+    """The tier of one instance.
+
+    Parameters
+    ----------
+    config : dict
+        As ``rust/core/src/config/tier.rs`` names its fields.
+    memory : Memory
+    loading : list of Request
+        The requests that wait for loads, or to be admitted after that.
+    """
+
+    def __init__(self, config: dict[str, Any], memory: Memory, loading: list[Request]) -> None:
+        self.chunks = Chunks(config["chunks"], config["eviction"], config["store_threshold"])
+        self.jobs: list[Job] = []
+        self.loading = loading
+        self.steps: list[tuple[Actions, Step]] = []
+        self.ends: int | None = None  # of a step without tokens that waits for copies
+        self.stored_blocks = self.loaded_blocks = self.refused = self.peak_chunks = 0
+        self.whole_loads = 0
+        self._config = config
+        self._memory = memory
+        self._uses: dict[Request, Use] = {}
+        self._free: dict[Kind, int] = {"store": 0, "load": 0, "sync": 0}  # when each link is free
+        self._unsent: list[Job] = []
+        self._fenced: dict[int, set[Job]] = {}  # blocks of finished requests that stores still read
+        self._finished: list[Request] = []
+        self._now = Actions(0)
+
+    # -- decisions -------------------------------------------------------------------------
+
+    @property
+    def chunk_blocks(self) -> int:
+        """Blocks that are stored and loaded as one."""
+        return int(self._config["chunk_blocks"])
+
+    @property
+    def chunk_tokens(self) -> int:
+        """Tokens of a chunk."""
+        return self.chunk_blocks * self._memory.block_tokens
+
+    def open(self, now: int) -> None:
+        """Begin to form a step."""
+        self._now = Actions(now)
+
+    def use(self, request: Request) -> Use:
+        """Return what the tier keeps of a request."""
+        return self._uses.setdefault(request, Use())
+
+    def _key(self, request: Request, chunk: int) -> Hashable:
+        return self._memory.name(request, (chunk + 1) * self.chunk_blocks - 1)
+
+    def look_up(self, request: Request, cached: int) -> tuple[int, bool] | None:
+        """Return the tokens to load after the cached ones, and whether within the step.
+
+        None: that is not known yet.
+        """
+        use, size = self.use(request), self.chunk_tokens
+        use.next_chunk = 0
+        if use.jobs:
+            return None
+        chunks, first = request.tokens // size, cached // size
+        if chunks * size - cached < size:
+            return 0, False
+        found = list[Hashable]()
+        for chunk in range(first, chunks):
+            key = self._key(request, chunk)
+            if self.chunks.readers(key) is None:
+                break
+            found.append(key)
+        if not found:
+            return 0, False
+        if any(self.chunks.readers(key) == PENDING for key in found):
+            return None
+        tokens = (first + len(found)) * size - cached
+        if tokens < size:
+            return 0, False
+        loading = {key for job in self.jobs if job.kind == "load" for key in job.keys if job.reported is None}
+        if not loading.isdisjoint(found):
+            return None
+        most = self._config["sync_tokens"]
+        sync = cached + tokens < request.tokens and self._now.sync_tokens + tokens <= most
+        self._now.sync_tokens += tokens if sync else 0
+        return tokens, sync
+
+    def put_off(self, request: Request) -> None:
+        """Note that a request is passed over, as its lookup has no answer yet."""
+        self._now.put_off.append(request)
+
+    def allocated(self, request: Request, cached: int, loaded: int, *, sync: bool) -> None:
+        """Note the blocks of an admission or a load; load ``loaded`` tokens after the cached ones."""
+        self._now.hits.append((request, cached, loaded))
+        self._now.allocated.update(request.blocks)
+        if loaded == 0:
+            return
+        size, block = self.chunk_tokens, self._memory.block_tokens
+        use, first, last = self.use(request), cached // size, -(-(cached + loaded) // size)
+        keys = {self._key(request, chunk): chunk for chunk in range(first, last)}
+        use.next_chunk = last
+        self.chunks.load(keys, use.access)
+        blocks = request.blocks[cached // block : (cached + loaded) // block]
+        kind: Kind = "sync" if sync else "load"
+        job = Job(len(self.jobs), kind, request, list(keys), blocks, self._now.start)
+        self.loaded_blocks += len(blocks)
+        self._open(job, self._now.loads)
+        if not sync:
+            self.loading.append(request)
+            use.seen = False
+
+    def admitted(self, request: Request) -> None:
+        """Note that a request whose load has ended is admitted."""
+        self.loading.remove(request)
+        self._now.allocated.update(request.blocks)
+
+    def is_loading(self, request: Request) -> bool:
+        """Whether a load of the request has not been reported."""
+        return any(job.kind == "load" for job in self.use(request).jobs)
+
+    def _open(self, job: Job, made: list[Job]) -> None:
+        self.jobs.append(job)
+        self.use(job.request).jobs.append(job)
+        made.append(job)
+
+    # -- the end of forming a step ------------------------------------------------------------
+
+    def close(self, step: Step) -> int:
+        """Make the stores of a step that was formed; return when its forward pass begins."""
+        now = self._now
+        for request in step.tokens:
+            use = self.use(request)
+            now.before[request] = request.computed
+            now.allocated.update(request.blocks[len(use.blocks) :])
+            use.blocks = request.blocks.copy()
+        flushed = {job for request in step.preempted for job in self.use(request).jobs}
+        flushed |= {job for block in now.allocated for job in self._fenced.get(block, ())}
+        evicted = self.chunks.evicted
+        for request in step.tokens:
+            self._store(request, request.computed + step.tokens[request])
+        finished, self._finished = self._finished, []
+        for request in finished:
+            job = self._store(request, max(request.spec.prompt_tokens, request.tokens - 1))
+            if job is not None:
+                self._fence(job)
+                if not now.allocated.isdisjoint(job.blocks):
+                    flushed.add(job)
+        for request in finished:
+            self.chunks.finished(self.use(request).access)
+        now.flushed = sorted(flushed, key=lambda job: job.number)
+        now.chunks, now.evicted = self.chunks.used, self.chunks.evicted - evicted
+        now.loading = [one for one in self.loading if not self.use(one).seen]
+        self._send([*self._unsent, *(job for job in now.stores if job in flushed)], now.start)
+        self._unsent = [job for job in now.stores if job not in flushed]
+        begins = max([now.start, *(job.ends or 0 for job in now.flushed)])
+        if any(job.kind == "sync" for job in now.loads):
+            self._send(now.loads, begins)
+            begins = max([begins, *(job.ends or 0 for job in now.loads if job.kind == "sync")])
+        now.begins = begins
+        self.steps.append((now, step))
+        return begins
+
+    def _store(self, request: Request, tokens: int) -> Job | None:
+        """Store the chunks of a request that are complete after a step."""
+        if self._config["prompts_only"]:
+            tokens = min(tokens, request.spec.prompt_tokens)
+        use, chunks = self.use(request), tokens // self.chunk_tokens
+        offered = {self._key(request, chunk): chunk for chunk in range(use.next_chunk, chunks)}
+        if not offered:
+            return None
+        stored = self.chunks.store(offered, use.access)
+        if stored is None:
+            self._now.refused += 1
+            self.refused += 1
+            return None
+        use.next_chunk = chunks
+        if not stored:
+            return None
+        first = [offered[key] * self.chunk_blocks for key in stored]
+        blocks = [use.blocks[start + at] for start in first for at in range(self.chunk_blocks)]
+        self.stored_blocks += len(blocks)
+        self.peak_chunks = max(self.peak_chunks, self.chunks.used)
+        job = Job(len(self.jobs), "store", request, stored, blocks, self._now.start)
+        self._open(job, self._now.stores)
+        return job
+
+    def _fence(self, job: Job) -> None:
+        for block in job.blocks:
+            self._fenced.setdefault(block, set()).add(job)
+
+    def _send(self, jobs: list[Job], now: int) -> None:
+        for job in jobs:
+            times = self._config["store" if job.kind == "store" else "load"]
+            job.begins = max(now, self._free[job.kind])
+            job.ends = job.begins + int(times["fixed"]) + int(times["block"]) * len(job.blocks)
+            self._free[job.kind] = job.ends
+
+    # -- the end of a step ------------------------------------------------------------------------
+
+    def end(self, now: int, finished: list[Request]) -> None:
+        """End the step that was formed last, with the requests that finished."""
+        for request in finished:
+            self._finished.append(request)
+            for job in self.use(request).jobs:
+                self._fence(job)
+        actions = self._now
+        self._send([job for job in actions.loads if job.begins is None], now)
+        seen = now if self._config["polls_at_end"] else actions.begins
+        ended = [
+            job for job in self.jobs if job.reported is None and job.ends is not None and job.ends <= seen
+        ]
+        for kind in ("store", "load", "sync"):
+            for job in ended:
+                if job.kind == kind:
+                    self._report(job, now)
+
+    def _report(self, job: Job, now: int) -> None:
+        job.reported = now
+        self._now.reported.append(job)
+        (self.chunks.stored if job.kind == "store" else self.chunks.loaded)(job.keys)
+        self.use(job.request).jobs.remove(job)
+        for block in job.blocks:
+            self._fenced.get(block, set()).discard(job)
+
+    def drain(self, now: int) -> None:
+        """Form the steps without tokens that follow the end of a replay."""
+        again, ends = True, None
+        while again or ends is not None:
+            now = now if again else max(now, ends or 0)
+            self.open(now)
+            again, _ = self.pass_step(Step(now, 0, free_blocks=self._memory.free))
+            ends = self.next_end
+
+    @property
+    def next_end(self) -> int | None:
+        """When the next copy ends."""
+        return min(
+            (job.ends for job in self.jobs if job.reported is None and job.ends is not None), default=None
+        )
+
+    def pass_step(self, step: Step) -> tuple[bool, int | None]:
+        """End a step without tokens; return whether another one follows at once, and else when to form one.
+
+        It takes no time, unless it waits for stores to end.
+        """
+        begins = self.close(step)
+        if begins > step.start:
+            self.ends = begins
+            return False, begins
+        self.end(begins, [])
+        if self._unsent or not self._now.idle:
+            return True, None
+        return False, self.next_end
+
+    def wake(self, now: int) -> bool:
+        """End the step without tokens that is in progress; return whether none is any more."""
+        if self.ends is not None and now >= self.ends:
+            self.end(self.ends, [])
+            self.ends = None
+        return self.ends is None

@@ -1,0 +1,197 @@
+//! Chunks that are stored in the host's memory, and loaded from there.
+
+use super::{AdmissionOffer, Candidate, Effects};
+use crate::hint::rare;
+use crate::instance::observers::Fact;
+use crate::instance::request::{Phase, Slot};
+use crate::instance::run::Run;
+use crate::instance::tiers::{HostTier, Wanted};
+use crate::kv::{Block, Tier};
+use crate::time::Ticks;
+
+/// The event after a step without tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::instance) enum AfterStep {
+    /// Another step, at the same moment.
+    Step,
+    /// Nothing before the moment, if there is one, or another event.
+    Rest(Option<Ticks>),
+    /// Nothing before the moment, whatever happens.
+    Wait(Ticks),
+}
+
+impl Effects<'_> {
+    /// Ends the step without tokens that waits for copies, if it has ended. Returns when it ends, if it has not.
+    pub(in crate::instance) fn wake_tier(&mut self, now: Ticks) -> Option<Ticks> {
+        self.on.tier.as_deref_mut()?.wake(now)
+    }
+
+    /// Begins to form a step of an instance with a tier.
+    pub(in crate::instance) fn open_tier_step(&mut self, now: Ticks) {
+        if let Some(tier) = self.on.tier.as_deref_mut() {
+            rare();
+            self.on.kv.forget_given();
+            tier.open(now);
+        }
+    }
+
+    /// Notes that a request is passed over, as the lookup of its chunks has no answer yet.
+    pub(in crate::instance) fn put_off(&mut self, request: u32) {
+        if let Some(tier) = self.on.tier.as_deref_mut() {
+            tier.put_off(request);
+        }
+    }
+
+    /// Has a request wait until chunks of its prefix are loaded, with the blocks that they are loaded into, and those that
+    /// the prefix cache has.
+    pub(in crate::instance) fn begin_load(
+        &mut self,
+        candidate: &Candidate,
+        offer: &AdmissionOffer,
+        hits: &[Block],
+        now: Ticks,
+    ) {
+        let slot = self.take_out(candidate);
+        let cached = hits.len() as u32 * self.on.settings.block.tokens();
+        let loaded = offer.load.tokens();
+        let state = &mut self.on.requests[slot];
+        self.on.kv.count_lookup(state.target(), cached);
+        self.on.kv.adopt(hits, &mut state.blocks);
+        (state.computed, state.phase) = (cached + loaded, Phase::Loading);
+        self.on.kv.grow(self.on.settings.blocks_for(state.computed), &mut state.blocks);
+        self.on.kv.enter(Tier::Arriving, state.computed, &state.blocks);
+        self.admit_to_tier(slot, Wanted { cached, loaded, sync: false }, now);
+    }
+
+    /// Notes that a request is admitted, or begins to wait, with these tokens in the prefix cache and to be loaded.
+    pub(super) fn admit_to_tier(&mut self, slot: Slot, wanted: Wanted, now: Ticks) {
+        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        let state = &self.on.requests[slot];
+        tier.admit((slot, state.request, state.owner()), wanted, self.on.kv.gpu());
+        tier.note_load(slot, wanted, now);
+    }
+
+    /// Has the prefix cache know the blocks of a request whose load has ended. If that are all its tokens, it computes the
+    /// last one again.
+    pub(in crate::instance) fn promote(&mut self, slot: Slot) {
+        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        let state = &mut self.on.requests[slot];
+        tier.promote(slot, state.computed == state.target());
+        self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
+        self.on.kv.leave(Tier::Arriving, state.computed, &state.blocks);
+        state.computed = state.computed.min(state.target() - 1);
+        state.phase = Phase::Loaded;
+        self.on.kv.enter(Tier::Ready, state.computed, &state.blocks);
+    }
+
+    /// Admits a request whose load has ended.
+    pub(super) fn admit_loaded(&mut self, slot: Slot, offer: &AdmissionOffer) {
+        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        tier.admit_loaded(slot);
+        let state = &mut self.on.requests[slot];
+        self.on.kv.leave(Tier::Ready, state.computed, &state.blocks);
+        self.on.kv.give_again(&state.blocks);
+        state.phase = Phase::Prefilling;
+        self.on.batch.admit(slot, &mut self.on.requests);
+        self.schedule(slot, offer.tokens as u32, offer.part);
+    }
+
+    /// Tells observers of the tokens that an admitted request has from the prefix cache and from the tier.
+    pub(super) fn observe_load(&mut self, slot: Slot, first: bool, now: Ticks) {
+        let Some(load) = self.on.tier.as_deref_mut().and_then(|tier| tier.take_load(slot)) else { return };
+        let Wanted { cached, loaded, .. } = load.wanted;
+        self.observe(Fact::Loaded { first, cached, loaded, wait: now - load.since }, slot, now);
+    }
+
+    /// Ends a request in the tier that has finished, before its blocks are freed.
+    pub(super) fn finish_in_tier(&mut self, slot: Slot) {
+        self.assign_blocks(slot);
+        let state = &self.on.requests[slot];
+        if let Some(tier) = self.on.tier.as_deref_mut() {
+            tier.finish(slot, state.target(), state.blocks.blocks());
+        }
+    }
+
+    /// Makes the stores of the step that was formed. `decodes`: whether the decode set runs. Returns for how long its
+    /// forward pass waits for copies.
+    pub(in crate::instance) fn close_tier_step(&mut self, decodes: bool, now: Ticks) -> Ticks {
+        let Some(tier) = self.on.tier.as_deref() else { return 0 };
+        rare();
+        let scheduled = self.scheduled(tier, decodes);
+        let Some(tier) = self.on.tier.as_deref_mut() else { return 0 };
+        let begins = tier.close(&scheduled, self.on.kv.gpu());
+        tier.write_step();
+        begins - now
+    }
+
+    /// The requests of the step that was formed which may store chunks, in the order of admission, and their tokens once it
+    /// is done.
+    fn scheduled(&self, tier: &HostTier, decodes: bool) -> Vec<(Slot, u32)> {
+        let (batch, requests) = (&self.on.batch, &self.on.requests);
+        let after = |slot: Slot| {
+            let chunk = batch.scheduled().find(|chunk| chunk.slot == slot);
+            chunk.map(|chunk| requests[slot].computed + chunk.tokens)
+        };
+        let set = batch.decode_set();
+        let fills = || set.blocks_for(2) > set.blocks_for_next();
+        if !(decodes && set.len() > 0 && (tier.is_behind() || !tier.prompts_only() && fills())) {
+            let mut slots: Vec<Slot> = batch.scheduled().map(|chunk| chunk.slot).collect();
+            slots.sort_unstable_by_key(|&slot| requests[slot].seq);
+            return slots.into_iter().filter_map(|slot| Some((slot, after(slot)?))).collect();
+        }
+        let scheduled = batch.order().current(requests).filter_map(|slot| {
+            let state = &requests[slot];
+            let decodes = (state.phase == Phase::Decoding).then(|| set.computed(state) + 1);
+            Some((slot, decodes.or_else(|| after(slot))?))
+        });
+        scheduled.collect()
+    }
+
+    /// Sends the copies that begin once the first step of a run has ended.
+    pub(in crate::instance) fn send_copies(&mut self, run: &Run) {
+        if let Some(tier) = self.on.tier.as_deref_mut() {
+            tier.send_others(run.after(1));
+        }
+    }
+
+    /// Ends the last step of a run in the tier.
+    pub(super) fn end_tier_step(&mut self, run: &Run, now: Ticks) {
+        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        let start = run.after(run.steps - 1);
+        let begins = if run.steps == 1 { start + run.copying } else { start };
+        tier.end_step((start, begins), now);
+    }
+
+    /// Ends a step without tokens. Returns what follows.
+    pub(in crate::instance) fn pass_tier_step(&mut self, preempted: &[u32], now: Ticks) -> AfterStep {
+        let free = self.on.kv.free();
+        let Some(tier) = self.on.tier.as_deref_mut() else { return AfterStep::Rest(None) };
+        tier.note_passed(preempted, free);
+        let begins = tier.close(&[], self.on.kv.gpu());
+        let again = tier.pass_step(begins);
+        if begins > now {
+            AfterStep::Wait(begins)
+        } else if again {
+            AfterStep::Step
+        } else {
+            AfterStep::Rest(tier.next_end())
+        }
+    }
+
+    /// Ends the copies that are under way as the replay ends, if decisions are recorded.
+    pub(crate) fn drain_tier(&mut self, mut now: Ticks) {
+        let recorded = self.on.tier.as_deref().is_some_and(HostTier::is_recorded);
+        while recorded && self.on.run.is_idle() {
+            if let Some(ends) = self.wake_tier(now) {
+                now = ends;
+                continue;
+            }
+            self.open_tier_step(now);
+            now = match self.pass_tier_step(&[], now) {
+                AfterStep::Step => now,
+                AfterStep::Wait(ends) | AfterStep::Rest(Some(ends)) => ends.max(now),
+                AfterStep::Rest(None) => return,
+            };
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! The chunks that an instance keeps in the host's memory: what requests store and load, and the copies of that.
+//!
+//! Follows the `OffloadingConnector` of vLLM 0.33.0 (`vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py`
+//! and `worker.py`). Chunks are stored as they are complete, and loaded before a request that begins with them is
+//! admitted. Stores are given to their link as the next step starts, and loads as the step ends that decided them. The
+//! scheduler learns of the end of a copy at the end of a step. A step that computes no tokens takes no time, and makes
+//! copies and learns of their ends as others do.
+
+mod fences;
+mod jobs;
+mod log;
+mod uses;
+
+pub use log::{TierJob, TierLog, TierStep};
+
+use fences::Fences;
+use jobs::{Job, Jobs, Kind};
+use log::StepLog;
+use uses::Uses;
+
+use super::request::Slot;
+use crate::config::TierConfig;
+use crate::kv::{Block, ChunkStore, ContentOwner, Found, Link, Memory, StoredChunk};
+use crate::metrics::TierStats;
+use crate::time::Ticks;
+
+/// A load that an admission begins with.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::instance) struct Wanted {
+    /// Tokens in the prefix cache of the GPU.
+    pub(in crate::instance) cached: u32,
+    /// Tokens after these that are loaded.
+    pub(in crate::instance) loaded: u32,
+    /// Whether they are loaded before the forward pass of the step.
+    pub(in crate::instance) sync: bool,
+}
+
+/// The load that an admission began with, and when it began.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::instance) struct Begun {
+    pub(in crate::instance) wanted: Wanted,
+    pub(in crate::instance) since: Ticks,
+}
+
+/// The tier of an instance.
+#[derive(Debug)]
+pub(crate) struct HostTier {
+    config: TierConfig,
+    block_tokens: u32,
+    store: ChunkStore,
+    uses: Uses,
+    jobs: Jobs,
+    /// Copies to the tier, loads for which requests wait, and loads before a forward pass.
+    links: [Link; 3],
+    fences: Fences,
+    /// Requests whose load has begun and that were not admitted since, in that order.
+    loading: Vec<Slot>,
+    /// Requests that have finished since a step was formed.
+    finished: Vec<u32>,
+    /// Whether a request could not store its chunks when it last tried.
+    behind: u64,
+    /// When a step without tokens ends that waits for copies.
+    ends: Option<Ticks>,
+    stats: TierStats,
+    log: StepLog,
+}
+
+impl HostTier {
+    pub(crate) fn new(config: &TierConfig, block_tokens: u32, recorded: bool) -> Self {
+        Self {
+            config: config.clone(),
+            block_tokens,
+            store: ChunkStore::new(config.chunks, config.eviction, config.store_threshold),
+            uses: Uses::default(),
+            jobs: Jobs::default(),
+            links: [config.store, config.load, config.load].map(Link::new),
+            fences: Fences::default(),
+            loading: Vec::new(),
+            finished: Vec::new(),
+            behind: 0,
+            ends: None,
+            stats: TierStats { capacity: config.chunks, ..TierStats::default() },
+            log: StepLog::new(recorded),
+        }
+    }
+
+    fn chunk_tokens(&self) -> u32 {
+        self.config.chunk_blocks * self.block_tokens
+    }
+
+    /// A chunk of a request.
+    fn chunk(&self, owner: ContentOwner, at: u32, memory: &Memory) -> StoredChunk {
+        StoredChunk { at, key: memory.key(owner, (at + 1) * self.config.chunk_blocks - 1) }
+    }
+
+    /// The most tokens that a step loads before its forward pass.
+    pub(in crate::instance) fn sync_tokens(&self) -> u64 {
+        self.config.sync_tokens
+    }
+
+    /// Whether blocks that the output fills are not stored.
+    pub(in crate::instance) fn prompts_only(&self) -> bool {
+        self.config.prompts_only
+    }
+
+    /// Whether a running request could not store its chunks when it last tried.
+    pub(in crate::instance) fn is_behind(&self) -> bool {
+        self.behind > 0
+    }
+
+    /// Whether a block that a finished request had is still to be copied, unless it is reused.
+    pub(in crate::instance) fn has_fences(&self) -> bool {
+        !self.fences.is_empty()
+    }
+
+    /// Chunks in the tier, those that are being stored among them.
+    pub(in crate::instance) fn chunks(&self) -> u64 {
+        self.store.used()
+    }
+
+    /// Requests whose load has begun and that were not admitted since, in that order.
+    pub(in crate::instance) fn loading(&self) -> &[Slot] {
+        &self.loading
+    }
+
+    /// Whether the load of a request has ended, as far as the scheduler knows.
+    pub(in crate::instance) fn is_loaded(&self, slot: Slot) -> bool {
+        self.uses.of(slot).is_some_and(|used| used.jobs.is_empty())
+    }
+
+    /// The tokens that the tier has of a request of `tokens` tokens, after those in the prefix cache; `None`: that is known
+    /// only later, as a chunk is being stored or loaded, or the request's own copies have not ended.
+    pub(in crate::instance) fn look_up(
+        &self,
+        slot: Option<Slot>,
+        (owner, tokens, cached): (ContentOwner, u32, u32),
+        memory: &Memory,
+    ) -> Option<u32> {
+        if slot.and_then(|slot| self.uses.of(slot)).is_some_and(|used| !used.jobs.is_empty()) {
+            return None;
+        }
+        let size = self.chunk_tokens();
+        let (chunks, first) = (tokens / size, cached / size);
+        if (chunks * size).saturating_sub(cached) < size {
+            return Some(0);
+        }
+        let (mut last, mut pending, mut loading) = (first, false, false);
+        while last < chunks {
+            match self.store.find(self.chunk(owner, last, memory).key) {
+                Found::Missing => break,
+                Found::Pending => pending = true,
+                Found::Ready { loading: awaited } => loading |= awaited,
+            }
+            last += 1;
+        }
+        if last == first {
+            return Some(0);
+        }
+        if pending {
+            return None;
+        }
+        let found = last * size - cached;
+        if found < size {
+            return Some(0);
+        }
+        (!loading).then_some(found)
+    }
+
+    // -- effects ----------------------------------------------------------------------
+
+    /// Begins to form a step.
+    pub(in crate::instance) fn open(&mut self, now: Ticks) {
+        self.log.open(now, self.store.evicted());
+    }
+
+    /// Notes that a request is passed over in the step that is formed, as its lookup has no answer.
+    pub(in crate::instance) fn put_off(&mut self, request: u32) {
+        self.log.step.put_off.push(request);
+    }
+
+    /// A request is admitted, or begins to wait for a load, with the blocks that the step has given it.
+    pub(in crate::instance) fn admit(
+        &mut self,
+        (slot, request, owner): (Slot, u32, ContentOwner),
+        wanted: Wanted,
+        memory: &Memory,
+    ) {
+        let id = self.uses.enter(slot, request, owner);
+        self.log.step.hits.push((request, wanted.cached, wanted.loaded));
+        self.catch_up(id);
+        self.uses.get_mut(id).next_chunk = 0;
+        if wanted.loaded == 0 {
+            return;
+        }
+        let size = self.chunk_tokens();
+        let (first, last) = (wanted.cached / size, (wanted.cached + wanted.loaded).div_ceil(size));
+        let chunks: Vec<_> = (first..last).map(|at| self.chunk(owner, at, memory)).collect();
+        let used = self.uses.get_mut(id);
+        used.next_chunk = last;
+        self.store.load(&chunks, !wanted.sync, &mut used.access);
+        let kind = if wanted.sync { Kind::Sync } else { Kind::Load };
+        let blocks = u64::from(wanted.loaded / self.block_tokens);
+        self.stats.loaded_blocks += blocks;
+        self.open_job(kind, id, &chunks, blocks);
+        if !wanted.sync {
+            self.loading.push(slot);
+            self.uses.get_mut(id).promoted = false;
+        }
+    }
+
+    /// Notes when a request was admitted, or began to wait, and with which load.
+    pub(in crate::instance) fn note_load(&mut self, slot: Slot, wanted: Wanted, since: Ticks) {
+        if let Some(id) = self.uses.id(slot) {
+            self.uses.get_mut(id).begun = Some(Begun { wanted, since });
+        }
+    }
+
+    /// The load that the latest admission of a request began with, and forgets it.
+    pub(in crate::instance) fn take_load(&mut self, slot: Slot) -> Option<Begun> {
+        self.uses.id(slot).and_then(|id| self.uses.get_mut(id).begun.take())
+    }
+
+    /// Whether no step has seen yet that the load of a request has ended.
+    pub(in crate::instance) fn is_new(&self, slot: Slot) -> bool {
+        self.uses.of(slot).is_some_and(|used| !used.promoted)
+    }
+
+    /// A step sees that the load of a request has ended. `whole`: the request has all its tokens by that.
+    pub(in crate::instance) fn promote(&mut self, slot: Slot, whole: bool) {
+        self.stats.whole_loads += u64::from(whole);
+        if let Some(id) = self.uses.id(slot) {
+            self.uses.get_mut(id).promoted = true;
+        }
+    }
+
+    /// A request whose load has ended is admitted.
+    pub(in crate::instance) fn admit_loaded(&mut self, slot: Slot) {
+        self.loading.retain(|&other| other != slot);
+    }
+
+    /// A request is preempted: the step waits until its chunks are stored.
+    pub(in crate::instance) fn preempt(&mut self, slot: Slot) {
+        let Some(id) = self.uses.id(slot) else { return };
+        self.catch_up(id);
+        for &job in &self.uses.get(id).jobs {
+            self.log.flush(job);
+        }
+    }
+
+    /// A request has finished, with `tokens` tokens in `blocks`, which are freed.
+    pub(in crate::instance) fn finish(&mut self, slot: Slot, tokens: u32, blocks: &[Block]) {
+        let Some(id) = self.uses.leave(slot) else { return };
+        self.catch_up(id);
+        // The KV of the last token is not written.
+        let prompt = self.uses.get(id).owner.prompt;
+        let storable = self.storable(id, prompt.max(tokens - 1));
+        let size = self.config.chunk_blocks;
+        for &job in &self.uses.get(id).jobs {
+            self.fences.add(job, self.jobs.blocks_of(job, size, blocks));
+        }
+        let used = self.uses.get_mut(id);
+        used.rest = storable;
+        if storable > used.next_chunk {
+            used.blocks = blocks.to_vec();
+        }
+        self.finished.push(id);
+    }
+
+    /// Chunks of a request of which `tokens` tokens are computed that may be stored.
+    fn storable(&self, id: u32, tokens: u32) -> u32 {
+        let prompt = self.uses.get(id).owner.prompt;
+        let tokens = if self.config.prompts_only { tokens.min(prompt) } else { tokens };
+        tokens / self.chunk_tokens()
+    }
+
+    /// Makes the stores of the step that was formed, and sends what it waits for. `scheduled`: requests that it runs, in the
+    /// order of admission, with the tokens computed once it is done. Returns when its forward pass begins.
+    pub(in crate::instance) fn close(&mut self, scheduled: &[(Slot, u32)], memory: &Memory) -> Ticks {
+        if !self.fences.is_empty() {
+            for block in memory.given() {
+                self.fences.jobs_of(block).iter().for_each(|&job| self.log.flush(job));
+            }
+        }
+        for &(slot, tokens) in scheduled {
+            if let Some(id) = self.uses.id(slot) {
+                self.store_chunks(id, self.storable(id, tokens), memory);
+            }
+        }
+        let finished = std::mem::take(&mut self.finished);
+        for &id in &finished {
+            self.store_rest(id, memory);
+        }
+        for &id in &finished {
+            self.store.finish(&self.uses.get(id).access);
+            self.uses.finish(id);
+        }
+        let used = self.uses.requests(&self.loading);
+        self.log.close(used, (self.store.used(), self.store.evicted()));
+        self.send_urgent()
+    }
+
+    /// Stores what a finished request has left to store, from blocks that may be in use again.
+    fn store_rest(&mut self, id: u32, memory: &Memory) {
+        let (rest, blocks) = (self.uses.get(id).rest, std::mem::take(&mut self.uses.get_mut(id).blocks));
+        let Some(job) = self.store_chunks(id, rest, memory) else { return };
+        self.catch_up(id);
+        let blocks = self.jobs.blocks_of(job, self.config.chunk_blocks, &blocks);
+        if memory.given().any(|block| blocks.contains(&block)) {
+            self.log.flush(job);
+        }
+        self.fences.add(job, blocks);
+    }
+
+    /// Stores the chunks of a request up to the `last`th that it has not offered. Returns the copy, if one is made.
+    fn store_chunks(&mut self, id: u32, last: u32, memory: &Memory) -> Option<u32> {
+        let used = self.uses.get(id);
+        if last <= used.next_chunk {
+            return None;
+        }
+        let offered: Vec<_> = (used.next_chunk..last).map(|at| self.chunk(used.owner, at, memory)).collect();
+        let stored = self.store.store(&offered, &mut self.uses.get_mut(id).access);
+        self.catch_up(id);
+        let Some(stored) = stored else {
+            self.stats.refused_stores += 1;
+            self.log.step.refused += 1;
+            self.uses.get_mut(id).behind = true;
+            self.behind += 1;
+            return None;
+        };
+        self.uses.get_mut(id).next_chunk = last;
+        if stored.is_empty() {
+            return None;
+        }
+        let blocks = stored.len() as u64 * u64::from(self.config.chunk_blocks);
+        self.stats.stored_blocks += blocks;
+        self.stats.peak_chunks = self.stats.peak_chunks.max(self.store.used());
+        Some(self.open_job(Kind::Store, id, &stored, blocks))
+    }
+
+    /// A request is not behind with its stores any more, if it was.
+    fn catch_up(&mut self, id: u32) {
+        self.behind -= u64::from(std::mem::replace(&mut self.uses.get_mut(id).behind, false));
+    }
+
+    fn open_job(&mut self, kind: Kind, id: u32, chunks: &[StoredChunk], blocks: u64) -> u32 {
+        let job = self.jobs.open(Job::new(kind, id, chunks, blocks, self.log.step.start));
+        self.uses.get_mut(id).jobs.push(job);
+        self.log.made(job, kind);
+        job
+    }
+
+    /// Sends the copies that the step waits for. Returns when its forward pass begins.
+    fn send_urgent(&mut self) -> Ticks {
+        let now = self.log.step.start;
+        for at in 0..self.log.step.flushed.len() {
+            self.send(self.log.step.flushed[at], now);
+        }
+        let flushed = self.log.step.flushed.iter().filter_map(|&job| self.jobs.end_of(job));
+        let mut begins = flushed.fold(now, Ticks::max);
+        if self.log.step.loads.iter().any(|&job| self.jobs.kind_of(job) == Some(Kind::Sync)) {
+            let start = begins;
+            for at in 0..self.log.step.loads.len() {
+                let job = self.log.step.loads[at];
+                let end = self.send(job, start);
+                if self.jobs.kind_of(job) == Some(Kind::Sync) {
+                    begins = begins.max(end);
+                }
+            }
+        }
+        self.log.step.begins = begins;
+        begins
+    }
+
+    /// Sends the other copies of the step that was formed, which ends at `end`.
+    pub(in crate::instance) fn send_others(&mut self, end: Ticks) {
+        for at in 0..self.log.step.loads.len() {
+            self.send(self.log.step.loads[at], end);
+        }
+        for at in 0..self.log.step.stores.len() {
+            let store = self.log.step.stores[at];
+            if let Some(job) = self.jobs.get_mut(store).filter(|job| job.interval.is_none()) {
+                job.seen_from = end;
+            }
+            self.send(store, end);
+        }
+    }
+
+    /// Gives a copy to its link, unless it was. Returns when it ends.
+    fn send(&mut self, job: u32, now: Ticks) -> Ticks {
+        let Some(open) = self.jobs.get_mut(job) else { return now };
+        let link = &mut self.links[open.kind as usize];
+        open.interval.get_or_insert_with(|| link.send(open.blocks, now)).ends
+    }
+
+    /// Ends a step whose forward pass began at `begins`: learns of the copies that have ended.
+    pub(in crate::instance) fn end_step(&mut self, (start, begins): (Ticks, Ticks), now: Ticks) {
+        self.learn(Some(start), begins, now);
+    }
+
+    /// Ends the step without tokens that was formed last.
+    fn end_passed(&mut self, begins: Ticks) {
+        self.learn(None, begins, begins);
+        self.log.write();
+    }
+
+    /// Learns of the copies that have ended. `start`: of a step with tokens.
+    fn learn(&mut self, start: Option<Ticks>, begins: Ticks, now: Ticks) {
+        let seen = if self.config.polls_at_end { now } else { begins };
+        if self.jobs.next_end().is_none_or(|end| end > seen) {
+            return;
+        }
+        for (id, job) in self.jobs.take_ended(start.unwrap_or(self.log.step.start), seen) {
+            let keys: Vec<_> = job.chunks.iter().map(|chunk| chunk.key).collect();
+            match job.kind {
+                Kind::Store => self.store.end_store(&keys),
+                Kind::Load | Kind::Sync => self.store.end_load(&keys, job.kind == Kind::Load),
+            }
+            self.fences.remove(id);
+            self.log.report(TierJob::new(id, &job, self.uses.get(job.used).request, now), start);
+            self.uses.end_job(job.used, id);
+        }
+    }
+
+    /// Ends the step without tokens that was formed at `now`, unless it waits for copies. Returns whether another step
+    /// follows at once.
+    pub(in crate::instance) fn pass_step(&mut self, begins: Ticks) -> bool {
+        let now = self.log.step.start;
+        self.send_others(begins);
+        self.ends = (begins > now).then_some(begins);
+        if self.ends.is_some() {
+            return false;
+        }
+        let made = !(self.log.step.loads.is_empty() && self.log.step.stores.is_empty());
+        let open = self.jobs.len();
+        self.end_passed(begins);
+        made || self.jobs.len() < open
+    }
+
+    /// Ends the step without tokens that waits for copies, if one is in progress and has ended. Returns when it ends, if it
+    /// has not.
+    pub(in crate::instance) fn wake(&mut self, now: Ticks) -> Option<Ticks> {
+        let ends = self.ends?;
+        if now < ends {
+            return Some(ends);
+        }
+        self.ends = None;
+        self.end_passed(ends);
+        None
+    }
+
+    /// When the next copy ends.
+    pub(in crate::instance) fn next_end(&self) -> Option<Ticks> {
+        self.jobs.next_end()
+    }
+
+    /// Whether the scheduler looks for copies that have ended as a step ends.
+    pub(in crate::instance) fn polls_at_end(&self) -> bool {
+        self.config.polls_at_end
+    }
+
+    /// Writes the row of the step with tokens that was formed.
+    pub(in crate::instance) fn write_step(&mut self) {
+        self.log.write();
+    }
+
+    /// Notes what the row of the step without tokens that was formed has beside what concerns the tier.
+    pub(in crate::instance) fn note_passed(&mut self, preempted: &[u32], free_blocks: u64) {
+        self.log.step.without_tokens = Some((preempted.to_vec(), free_blocks));
+    }
+
+    /// The counters so far.
+    pub(crate) fn stats(&self) -> TierStats {
+        TierStats {
+            evicted_blocks: self.store.evicted() * u64::from(self.config.chunk_blocks),
+            ..self.stats.clone()
+        }
+    }
+
+    /// Whether steps and copies are recorded.
+    pub(in crate::instance) fn is_recorded(&self) -> bool {
+        self.log.is_kept()
+    }
+
+    /// The recorded steps and copies, and forgets them.
+    pub(crate) fn take_log(&mut self) -> Option<Box<TierLog>> {
+        self.log.take()
+    }
+}

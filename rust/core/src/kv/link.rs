@@ -1,0 +1,48 @@
+//! A link between the GPU and the host, which makes one copy after the other.
+//!
+//! Links of one instance are independent of each other. They are not media of the network: a transfer there takes the
+//! earliest interval in which several media are free, and a copy here never overtakes another.
+
+use crate::config::CopyTime;
+use crate::time::Ticks;
+
+/// When a copy is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Interval {
+    pub(crate) begins: Ticks,
+    pub(crate) ends: Ticks,
+}
+
+/// A link, first in, first out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Link {
+    time: CopyTime,
+    /// When its last copy ends.
+    free: Ticks,
+}
+
+impl Link {
+    pub(crate) fn new(time: CopyTime) -> Self {
+        Self { time, free: 0 }
+    }
+
+    /// Copies so many blocks after all copies before, and not before `now`.
+    pub(crate) fn send(&mut self, blocks: u64, now: Ticks) -> Interval {
+        let begins = now.max(self.free);
+        self.free = begins.saturating_add(self.time.of(blocks));
+        Interval { begins, ends: self.free }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_follow_one_another() {
+        let mut link = Link::new(CopyTime { fixed: 10, block: 3 });
+        assert_eq!(link.send(2, 100), Interval { begins: 100, ends: 116 });
+        assert_eq!(link.send(1, 105), Interval { begins: 116, ends: 129 });
+        assert_eq!(link.send(1, 200), Interval { begins: 200, ends: 213 });
+    }
+}

@@ -1,0 +1,118 @@
+"""Timelines of a tier in the host's memory, worked by hand.
+
+The instance has blocks of 16 tokens. A step takes 10 ms, and 1 ms for each token that it computes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paceline import Cluster, HostTier, Instance, Result, Trace, policies, replay
+from paceline.cost import Affine
+
+STEP_MS, BLOCK_BYTES = 10, 1600
+
+
+def run(rows: list[tuple[float, int, int, int]], *, block_ms: float, blocks: int, **tier: Any) -> Result:
+    """Replay rows of arrival in ms, prompt, output and session, with copies of ``block_ms`` for a block."""
+    arrivals, prompts, outputs, sessions = zip(*rows, strict=True)
+    trace = Trace.from_columns(
+        arrival=[ms / 1000 for ms in arrivals],
+        prompt_tokens=list(prompts),
+        output_tokens=list(outputs),
+        session=list(sessions),
+    )
+    fields = {"chunks": 1000, "bytes_per_s": BLOCK_BYTES / (block_ms / 1000), **tier}
+    instance = Instance(
+        cost=Affine(step_s=STEP_MS / 1000, token_s=0.001),
+        num_blocks=blocks + 1,
+        kv_bytes=100,
+        max_model_len=16 * blocks,
+        tier=HostTier(**fields),
+    )
+    return replay(
+        trace, Cluster([instance]), policy=policies.vllm(prefix_caching=True, max_num_batched_tokens=1000)
+    )
+
+
+def column(result: Result, name: str) -> list[Any]:
+    values: list[Any] = result.requests[name].to_list()
+    return values
+
+
+# Session 0 stores 6 blocks; session 1 then takes the whole memory of 8 blocks.
+PROMPTS = [(0, 96, 1, 0), (1000, 120, 1, 1)]
+
+
+def test_a_prefix_that_the_gpu_has_lost_is_loaded_and_the_request_waits() -> None:
+    result = run([*PROMPTS, (2000, 100, 1, 0)], block_ms=2, blocks=8)
+    # It is looked at as it arrives. Nothing runs, so its load begins at once and takes 6 blocks * 2
+    # ms. A step without tokens learns of the end at that moment, and the next one computes the 4
+    # tokens left in 10 + 4 ms.
+    assert column(result, "loaded_tokens") == [0, 0, 96]
+    assert column(result, "load_wait") == pytest.approx([0, 0, 0.012])
+    assert column(result, "ttft")[2] == pytest.approx(0.012 + 0.014)
+    # Of 96, 120 and 100 tokens, 6, 7 and no further block were complete, and the last one's 6 were
+    # there.
+    assert result.stats.instances[0].tier["stored_blocks"] == 6 + 7
+    assert result.stats.instances[0].tier["loaded_blocks"] == 6
+
+
+def test_a_small_load_is_made_before_the_step() -> None:
+    result = run([*PROMPTS, (2000, 100, 1, 0)], block_ms=2, blocks=8, sync_load_tokens=96)
+    assert column(result, "load_wait") == [0, 0, 0]
+    assert column(result, "ttft")[2] == pytest.approx(0.012 + 0.014), "the step waits for the copy"
+    beyond = run([*PROMPTS, (2000, 100, 1, 0)], block_ms=2, blocks=8, sync_load_tokens=95)
+    assert column(beyond, "load_wait")[2] > 0
+
+
+def test_requests_behind_a_load_go_on_and_the_load_waits_for_the_end_of_their_steps() -> None:
+    result = run([*PROMPTS, (2000, 100, 1, 0), (2000, 10, 9, 2)], block_ms=5, blocks=12)
+    # Of 12 blocks the second request took the 6 that were never used and the last 2 of the first's
+    # 6. So 4 are hit, and 2 are loaded. The first step runs the request behind: 10 + 10 ms. The
+    # load begins at its end and takes 2 * 5 ms, to 2030. Steps of 11 ms begin at 2020 and 2031; the
+    # one at 2031 finds that the copy has ended, and ends at 2042.
+    assert column(result, "first_token")[3] == pytest.approx(2.020)
+    assert column(result, "cached_tokens")[2] == 64
+    assert column(result, "loaded_tokens")[2] == 32
+    assert column(result, "load_wait")[2] == pytest.approx(0.042)
+    # With one decode beside, the step of its 4 tokens takes 10 + 5 ms.
+    assert column(result, "first_token")[2] == pytest.approx(2.042 + 0.015)
+
+
+def test_a_whole_prompt_in_the_tier_is_loaded_and_its_last_token_computed() -> None:
+    result = run([*PROMPTS, (2000, 97, 1, 0), (3000, 120, 1, 1), (4000, 97, 1, 2)], block_ms=1, blocks=8)
+    assert result.stats.instances[0].tier["whole_loads"] == 0
+    same = [(0, 96, 1, 0), (1000, 120, 1, 1), (2000, 96, 1, 0)]
+    again = run(same, block_ms=1, blocks=8)
+    # A prompt no longer than the turn before starts a conversation of its own, and shares nothing.
+    assert column(again, "loaded_tokens") == [0, 0, 0]
+
+
+def test_a_tiny_tier_refuses_what_does_not_fit_and_evicts_the_rest() -> None:
+    result = run([*PROMPTS, (2000, 100, 1, 0)], block_ms=2, blocks=8, chunks=5)
+    tier = result.stats.instances[0].tier
+    # Neither the 6 chunks of one prompt nor the 7 of the other fit into 5.
+    assert (tier["stored_blocks"], tier["peak_chunks"]) == (0, 0)
+    assert tier["refused_stores"] >= 2
+    enough = run([*PROMPTS, (2000, 100, 1, 0)], block_ms=2, blocks=8, chunks=7)
+    # The 7 chunks of the second prompt take the place of the 6 of the first, which its next turn
+    # stores again.
+    assert column(enough, "loaded_tokens") == [0, 0, 0]
+    assert enough.stats.instances[0].tier["evicted_blocks"] == 6 + 6
+
+
+def test_a_step_waits_for_the_store_of_a_block_that_it_reuses() -> None:
+    # Stores of 100 ms a block. The first request ends at 106 ms; its store of 6 blocks begins then,
+    # and ends at 706. The second one takes its blocks at 200 ms: its step waits until then, and
+    # runs 10 + 120 ms.
+    result = run([(0, 96, 1, 0), (200, 120, 1, 1)], block_ms=100, blocks=8)
+    assert column(result, "first_token") == pytest.approx([0.106, 0.706 + 0.130])
+
+
+def test_a_chunk_is_stored_at_its_second_offer() -> None:
+    rows = [*PROMPTS, (2000, 100, 1, 0), (3000, 120, 1, 1), (4000, 110, 1, 0)]
+    result = run(rows, block_ms=1, blocks=8, store_threshold=2)
+    assert column(result, "loaded_tokens") == [0, 0, 0, 0, 96]

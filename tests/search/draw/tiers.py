@@ -1,0 +1,70 @@
+"""A tier in the host's memory: its size, its rules and its links."""
+
+from __future__ import annotations
+
+from search.draw.expressions import Wire
+from search.draw.source import Source
+
+
+def prepare(source: Source, instance: Wire) -> None:
+    """Make an instance one that can have a tier: it schedules as vLLM V1 does, with a prefix cache."""
+    instance.pop("speculation", None)
+    instance.pop("state_blocks", None)
+    instance.pop("state_bytes", None)
+    # Little more memory than the longest sequence needs, so that cached prefixes are evicted.
+    instance["blocks"] = max(1, source.whole(66, 110) // instance["block_tokens"])
+    scheduler = instance["scheduler"]
+    admit = {"kind": "admit", "chunked": True, "unless_preempted": True, "unless_swapped": False}
+    scheduler |= {
+        "max_num_batched_tokens": source.pick((3, 5, 8, 17, 32, 64)),
+        "stages": [{"kind": "running"}, {**admit, "count_decodes": True, "gather": None}],
+        "exclusive_prefill": False,
+        "order": {"kind": source.pick(("arrival", "arrival", "priority"))},
+        "admission": {"kind": "wait"},
+        "watermark_blocks": 0,
+        "victim": source.pick(("latest", "worst")),
+        "allocation": source.pick(("chunk", "chunk_if_all_fits")),
+        "decodes_first": False,
+        "preemption": {"kind": "recompute"},
+        "requeue_late": False,
+        "prefix_cache": {"unknown_first": source.chance(0.7)},
+        "schedule_ahead": False,
+        "joining": {},
+        "varying": {},
+    }
+
+
+def tier(source: Source, instance: Wire) -> None:
+    """Give an instance a tier in most of the cases in which it can have one."""
+    scheduler = instance["scheduler"]
+    kinds = [stage["kind"] for stage in scheduler["stages"]]
+    admit = scheduler["stages"][-1] if kinds else {}
+    able = (
+        scheduler["prefix_cache"] is not None
+        and scheduler["order"]["kind"] in ("arrival", "priority")
+        and kinds == ["running", "admit"]
+        and admit["chunked"]
+        and admit["unless_preempted"]
+        and admit["gather"] is None
+        and scheduler["allocation"] != "sequence"
+        and not (scheduler["schedule_ahead"] or scheduler["decodes_first"] or scheduler["requeue_late"])
+        and not any((scheduler.get("joining") or {}).values())
+        and not instance.get("speculation")
+    )
+    if not able or not source.chance(0.6):
+        return
+    instance["tier"] = {
+        "chunks": source.pick((1, 2, 4, 8, 30, 1000)),
+        "chunk_blocks": source.pick((1, 1, 1, 2, 3)),
+        "eviction": source.pick(("lru", "arc")),
+        "prompts_only": source.chance(0.5),
+        "store_threshold": source.pick((0, 0, 0, 2, 3)),
+        "sync_tokens": source.pick((0, 0, 4, 30)),
+        "polls_at_end": source.chance(0.3),
+        "store": copy_time(source),
+        "load": copy_time(source),
+    }
+
+
+def copy_time(source: Source) -> Wire:
+    return {"fixed": source.pick((0, 1, 7)), "block": source.pick((0, 1, 3, 20))}
