@@ -154,3 +154,20 @@ def test_a_measured_length_has_a_table() -> None:
     assert golden_length("minimax-m3-eagle3-thinking", 8).length == 3.74
     with pytest.raises(ConfigError, match=r"tokens of glm-5\.2-mtp-thinking must be one of 3"):
         golden_length("glm-5.2-mtp-thinking", 4)
+
+
+@pytest.mark.parametrize("leap", [True, False])
+def test_the_last_token_of_an_answer_is_not_cached_where_a_draft_follows_it(*, leap: bool) -> None:
+    # Blocks of 4 tokens. The answer of 3 ends in a step that yields 3 tokens after the first: with the one past the end, the KV
+    # of all 8 tokens is there. vLLM 0.33.0 counts all tokens but the last as computed (`_update_request_with_output` in
+    # vllm/v1/core/sched/scheduler.py), so the second block is not cached, as without drafts.
+    trace = Trace.from_columns(
+        arrival=[0.0, 10.0], prompt_tokens=[5, 12], output_tokens=[3, 1], session=[0, 0]
+    )
+    ngram = Speculation(tokens=2, acceptance=AcceptanceLength(3), method="ngram")
+    for speculation in (None, ngram):
+        one = Instance(model="llama-3.1-8b", gpu="h100-sxm", block_tokens=4, speculation=speculation)
+        result = paceline.replay(
+            trace, Cluster([one]), paceline.policies.vllm(prefix_caching=True), leap=leap
+        )
+        assert result.requests["cached_tokens"].to_list() == [0, 4]
