@@ -58,12 +58,12 @@ pub(in crate::instance) struct AdmissionOffer {
     pub(in crate::instance) affordable: bool,
     pub(in crate::instance) part: Part,
     /// The part of the prefix that a tier has.
-    pub(in crate::instance) load: Load,
+    pub(in crate::instance) load: ChunkLoad,
 }
 
 /// The part of a request's prefix that a tier has, after the part that the prefix cache has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::instance) enum Load {
+pub(in crate::instance) enum ChunkLoad {
     /// Nothing, or there is no tier.
     #[default]
     None,
@@ -75,7 +75,7 @@ pub(in crate::instance) enum Load {
     Wait(u32),
 }
 
-impl Load {
+impl ChunkLoad {
     /// The tokens that are loaded.
     pub(in crate::instance) fn tokens(self) -> u32 {
         match self {

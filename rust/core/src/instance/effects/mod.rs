@@ -30,7 +30,7 @@ mod tiers;
 mod verify;
 
 pub(crate) use cancel::Cancelled;
-pub(super) use candidate::{AdmissionOffer, Candidate, Load, Place};
+pub(super) use candidate::{AdmissionOffer, Candidate, ChunkLoad, Place};
 pub(crate) use migration::MigratingRequest;
 pub(super) use tiers::AfterStep;
 

@@ -6,7 +6,7 @@ use super::joining::{Joins, PassedOver};
 use crate::config::{Admission, Allocation, Gather};
 use crate::hint::rare;
 use crate::instance::Part;
-use crate::instance::effects::{AdmissionOffer, Candidate, Load, Place};
+use crate::instance::effects::{AdmissionOffer, Candidate, ChunkLoad, Place};
 use crate::instance::observers::Accumulators;
 use crate::instance::ranking::BestQueued;
 use crate::instance::request::{Phase, Slot};
@@ -98,7 +98,7 @@ impl Stages<'_> {
 
     /// Admits a request, or begins the load for which it waits.
     pub(super) fn admit_candidate(&mut self, candidate: &Candidate, offer: &AdmissionOffer, hits: &[Block]) {
-        if matches!(offer.load, Load::Wait(_)) {
+        if matches!(offer.load, ChunkLoad::Wait(_)) {
             rare();
             self.effects.begin_load(candidate, offer, hits, self.draft.now);
             return;
@@ -179,7 +179,13 @@ impl Stages<'_> {
         let resume = |tokens: u64, next: u32, part: Part| {
             rare();
             let blocks = self.blocks_to_resume(candidate, next);
-            AdmissionOffer { tokens, blocks, affordable: tokens <= self.budget(), part, load: Load::None }
+            AdmissionOffer {
+                tokens,
+                blocks,
+                affordable: tokens <= self.budget(),
+                part,
+                load: ChunkLoad::None,
+            }
         };
         match candidate.phase {
             Phase::Received => AdmissionOffer {
@@ -187,7 +193,7 @@ impl Stages<'_> {
                 blocks: self.lookahead_of_received(candidate),
                 affordable: candidate.lacking() <= self.budget(),
                 part: Part::MigratedIn,
-                load: Load::None,
+                load: ChunkLoad::None,
             },
             Phase::Loaded => self.offer_of_loaded(&candidate, limit),
             Phase::MigratedIn => resume(candidate.lacking(), 1, Part::MigratedIn),
@@ -202,7 +208,7 @@ impl Stages<'_> {
                 let hit = hits.len() as u32 * self.effects.settings.block.tokens();
                 let load = self.look_up(&candidate, hit);
                 let unheld = self.effects.kv.gpu().unheld(hits);
-                if matches!(load, Load::Wait(_)) {
+                if matches!(load, ChunkLoad::Wait(_)) {
                     rare();
                     return self.offer_of_load(&candidate, (hit, unheld), load);
                 }

@@ -6,7 +6,7 @@
 
 use super::Stages;
 use crate::instance::Part;
-use crate::instance::effects::{AdmissionOffer, Candidate, Load};
+use crate::instance::effects::{AdmissionOffer, Candidate, ChunkLoad};
 use crate::instance::ranking::{List, RankKey};
 use crate::instance::request::{Phase, Slot};
 
@@ -226,7 +226,7 @@ impl Stages<'_> {
                         blocks: one.blocks,
                         affordable: true,
                         part,
-                        load: Load::None,
+                        load: ChunkLoad::None,
                     };
                     self.admit_candidate(&candidate, &offer, &[]);
                     self.draft.reseated = true;

@@ -8,27 +8,31 @@ use super::Stages;
 use super::joining::Joins;
 use crate::hint::rare;
 use crate::instance::Part;
-use crate::instance::effects::{AdmissionOffer, AfterStep, Candidate, Load, Place};
+use crate::instance::effects::{AdmissionOffer, AfterStep, Candidate, ChunkLoad, Place};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::run::Run;
 use crate::time::Ticks;
 
 impl Stages<'_> {
     /// The chunks that a tier has of a candidate after the `cached` tokens in the prefix cache.
-    pub(super) fn look_up(&self, candidate: &Candidate, cached: u32) -> Load {
-        let Some(tier) = self.effects.tier.as_deref() else { return Load::None };
+    pub(super) fn look_up(&self, candidate: &Candidate, cached: u32) -> ChunkLoad {
+        let Some(tier) = self.effects.tier.as_deref() else { return ChunkLoad::None };
         let slot = match candidate.place {
             Place::Slot(slot) => Some(slot),
             Place::Front | Place::Arrival => None,
         };
         let tokens = candidate.target;
         match tier.look_up(slot, (candidate.owner, tokens, cached), self.effects.kv.gpu()) {
-            None => Load::Unknown,
-            Some(0) => Load::None,
+            None => ChunkLoad::Unknown,
+            Some(0) => ChunkLoad::None,
             Some(loaded) => {
                 let within = self.draft.loads.sync_tokens + u64::from(loaded) <= tier.sync_tokens();
                 // One token at least is computed in the step.
-                if within && cached + loaded < tokens { Load::Before(loaded) } else { Load::Wait(loaded) }
+                if within && cached + loaded < tokens {
+                    ChunkLoad::Before(loaded)
+                } else {
+                    ChunkLoad::Wait(loaded)
+                }
             }
         }
     }
@@ -38,7 +42,7 @@ impl Stages<'_> {
         &self,
         candidate: &Candidate,
         (cached, unheld): (u32, u64),
-        load: Load,
+        load: ChunkLoad,
     ) -> AdmissionOffer {
         let settings = &self.effects.settings;
         let held = settings.blocks_for(cached);
@@ -70,7 +74,7 @@ impl Stages<'_> {
         let blocks = self.prompt_blocks(candidate.target, 0, candidate.computed + tokens as u32, 0);
         let watermark = settings.watermark(self.effects.admitted());
         let blocks = (blocks - watermark).saturating_sub(candidate.blocks) + watermark;
-        AdmissionOffer { tokens, blocks, affordable: true, part: Part::Admitted, load: Load::None }
+        AdmissionOffer { tokens, blocks, affordable: true, part: Part::Admitted, load: ChunkLoad::None }
     }
 
     /// The first request, in the queue's order, whose load has ended. The step sees that of all before it.
@@ -109,10 +113,10 @@ impl Stages<'_> {
     /// Whether a candidate may be admitted, or begin to load, before those behind it. `hit`: tokens of it that are cached.
     pub(super) fn may_join(&mut self, candidate: Candidate, offer: &AdmissionOffer, hit: u32) -> Joins {
         match offer.load {
-            Load::None => {}
-            Load::Before(tokens) => self.draft.loads.sync_tokens += u64::from(tokens),
-            Load::Wait(_) => self.draft.loads.looked_up = true,
-            Load::Unknown => {
+            ChunkLoad::None => {}
+            ChunkLoad::Before(tokens) => self.draft.loads.sync_tokens += u64::from(tokens),
+            ChunkLoad::Wait(_) => self.draft.loads.looked_up = true,
+            ChunkLoad::Unknown => {
                 self.draft.loads.looked_up = true;
                 self.effects.put_off(candidate.request);
                 return Joins::Later;
