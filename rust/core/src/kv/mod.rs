@@ -1,6 +1,7 @@
 //! KV-cache memory, in blocks.
 
 mod block_size;
+mod block_table;
 mod cache;
 mod chunks;
 mod content;
@@ -16,11 +17,12 @@ mod store;
 mod swap_space;
 
 pub(crate) use block_size::BlockSize;
+pub(crate) use block_table::BlockTable;
 pub use cache::PrefixCache;
 pub(crate) use chunks::{Access, Chunk as StoredChunk, ChunkStore, Found};
 pub(crate) use content::Block;
 pub(crate) use link::{Interval, Link};
-pub(crate) use memory::{BlockTable, ContentOwner, Memory, Released};
+pub(crate) use memory::{ContentOwner, Memory, Released};
 pub use pool::{BlockPool, OutOfBlocks};
 pub use prefixes::Prefixes;
 pub(crate) use residency::{Account, Residency, Tier};

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::block_table::BlockTable;
 use super::content::Block;
-use super::memory::{BlockTable, ContentOwner, Memory};
+use super::memory::{ContentOwner, Memory};
 use super::prefixes::Prefixes;
 use super::residency::{Account, Residency, Tier};
 use super::swap_space::SwapSpace;

@@ -30,14 +30,20 @@ pub(crate) struct StepDraft {
     pub(crate) reseated: bool,
     /// The loads from a tier.
     pub(crate) loads: Loads,
-    /// Blocks that a selection leaves free.
-    pub(crate) reserve: u64,
-    /// Whether prompts were passed over, as the swap space is nearly full.
-    pub(crate) passes_over: bool,
+    pub(crate) selection: Selection,
     /// Blocks that were free once it was decided.
     pub(crate) free_blocks: u64,
     /// When the step is to be formed again though no event occurs.
     pub(crate) retry_at: Option<Ticks>,
+}
+
+/// The bounds of a selection.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Selection {
+    /// Blocks that it leaves free.
+    pub(crate) reserve: u64,
+    /// Whether prompts were passed over, as the swap space is nearly full.
+    pub(crate) passes_over: bool,
 }
 
 /// The loads from a tier that a step begins.
@@ -65,8 +71,7 @@ impl StepDraft {
             count_decodes: true,
             reseated: false,
             loads: Loads::default(),
-            reserve: 0,
-            passes_over: false,
+            selection: Selection::default(),
             free_blocks: 0,
             retry_at: None,
         }

@@ -1,0 +1,61 @@
+//! The blocks of one request.
+
+use super::content::Block;
+use crate::hint::rare;
+
+/// The blocks of one request, on the GPU or in the CPU's memory.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BlockTable {
+    /// Number of blocks.
+    pub(super) count: u64,
+    /// The blocks, where prefixes are cached. Apart from the count, so that the state of a request takes little room where
+    /// they are not.
+    pub(super) listed: Option<Box<ListedBlocks>>,
+}
+
+/// The blocks of one request.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ListedBlocks {
+    /// The blocks, in the order of the sequence.
+    pub(super) blocks: Vec<Block>,
+    /// Full blocks, from the start, whose content the cache knows.
+    pub(super) registered: u32,
+}
+
+impl BlockTable {
+    /// The listed blocks.
+    #[inline]
+    pub(crate) fn blocks(&self) -> &[Block] {
+        self.listed.as_ref().map_or(&[], |listed| &listed.blocks)
+    }
+
+    /// The list of blocks, to change.
+    #[inline]
+    pub(super) fn listed_mut(&mut self) -> &mut ListedBlocks {
+        self.listed.get_or_insert_default()
+    }
+
+    /// Becomes the table of a request without blocks. The memory of the list is kept for it.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
+        if let Some(listed) = &mut self.listed {
+            rare();
+            listed.blocks.clear();
+            listed.registered = 0;
+        }
+    }
+
+    /// Number of blocks.
+    #[inline]
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Sets the number of blocks: of a request that leaves the decode set, whose
+    /// blocks are assigned later; or of one whose KV is not on the GPU.
+    #[inline]
+    pub(crate) fn set_count(&mut self, count: u64) {
+        self.count = count;
+    }
+}
