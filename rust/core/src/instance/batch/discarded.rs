@@ -36,11 +36,12 @@ impl Batch {
 mod tests {
     use super::*;
     use crate::instance::Part;
+    use crate::instance::batch::Progress;
     use crate::kv::BlockSize;
 
     #[test]
     fn a_discarded_chunk_runs_and_counts_for_no_kv() {
-        let mut batch = Batch::new(BlockSize::new(4, 0), false);
+        let mut batch = Batch::new(Progress::Identity, BlockSize::new(4, 0), false);
         let chunk = Chunk { slot: 2, tokens: 3, drafts: 2, given_up: 1, part: Part::Decode };
         batch.schedule_discarded(chunk);
         assert!(batch.runs_chunks() && batch.runs_discarded_only() && batch.has_chunk(2));
