@@ -87,8 +87,9 @@ def mooncake() -> None:
 
 def drafts(tokens: int = 3) -> None:
     """Replay the workload of `speculation.py` with so many drafts a step."""
-    import paceline
     from speculation import drafted
+
+    import paceline
 
     trace = paceline.synthesize("azure-conv", requests=REQUESTS, seed=1, rate=250.0)
     speculation = drafted(tokens, 2.5) if tokens else None
