@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paceline.deployment.cluster import Cluster
+from paceline.deployment.cuda_graphs import CudaGraphs
 from paceline.deployment.instance import Instance
 from paceline.deployment.kv_memory import KvMemory, kv_memory
 from paceline.deployment.links import Links
@@ -11,6 +12,7 @@ from paceline.deployment.ports import Pair, Port
 
 __all__ = [
     "Cluster",
+    "CudaGraphs",
     "Instance",
     "KvMemory",
     "Links",

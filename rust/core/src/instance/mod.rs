@@ -45,7 +45,6 @@ use settings::Settings;
 use speculation::Speculator;
 
 use crate::config::{InstanceConfig, Pace, QueueOrder, Window};
-use crate::cost::Cost;
 use crate::kv::{BlockSize, KvStore, Prefixes};
 use crate::metrics::{InstanceStats, Recorder};
 use crate::time::Ticks;
@@ -128,7 +127,7 @@ impl Instance {
             batch: Batch::new(
                 periodic.map_or(Progress::Identity, Progress::Periodic),
                 BlockSize::new(config.block_tokens, config.state_blocks),
-                matches!(config.cost, Cost::Table(_)),
+                config.cost.reads_longest(),
             ),
             queues: Queues::new(&scheduler.order),
             ranking: rules.map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap))),
