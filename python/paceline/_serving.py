@@ -68,9 +68,11 @@ def _lockstep(
     instance = cluster.instances[0]
     cost, model, ranks = instance.cost, instance.resolved_model, instance.tensor_parallel
     assert is_table(cost), "Invariant: checked by the cluster"
-    wires[instance, policy.scheduler]["cost"] = cost.to_wire(
+    own = cost.to_wire(
         model, tensor_parallel=ranks, pipeline_parallel=instance.pipeline_parallel, shared=False
     )
+    tokens, seqs = policy.scheduler.sized_for(instance.default_batching())
+    wires[instance, policy.scheduler]["cost"] = instance.padded(own, tokens, seqs)
     _, seqs = policy.scheduler.limits(instance.default_batching())
     # vLLM captures CUDA graphs up to so many tokens (vllm/config/vllm.py, _set_cudagraph_sizes).
     return {"shared": cost.shared_wire(model, tensor_parallel=ranks), "padded": min(2 * seqs, 512)}

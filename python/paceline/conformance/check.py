@@ -48,6 +48,21 @@ def check(log: DecisionLog, *, leap: bool) -> Difference | None:
     A log counts in whole nanoseconds, and so does the engine here: its clock does
     not depend on the length of a tick.
     """
+    outcome = replayed(log, leap=leap)
+    kind = _KINDS[log.kind]
+    records = json.loads(outcome.decisions(0))
+    if log.kind == "vllm-offload":
+        tier = json.loads(outcome.tier(0))
+        ours = vllm_offload.merged(records, tier)
+        copies = _compare_jobs(vllm_offload.jobs(tier), log.jobs)
+    else:
+        ours, copies = kind.steps(log, records), None
+    return _compare_steps(ours, log.steps, kind.FIELDS) or copies or _compare_stamps(log, outcome)
+
+
+@typed()
+def replayed(log: DecisionLog, *, leap: bool) -> _core.Outcome:
+    """Replay a log's workload through the engine, with its decisions recorded: see :func:`check`."""
     kind = _KINDS[log.kind]
     columns = {
         "arrival_ticks": np.array([request[0] for request in log.requests], dtype=np.uint64),
@@ -61,21 +76,13 @@ def check(log: DecisionLog, *, leap: bool) -> Difference | None:
         "token": log.cost["token_ns"],
         "kv_token": log.cost.get("kv_token_ns", 0),
     }
-    outcome = _native.run(
+    return _native.run(
         [{**kind.instance(log), "cost": cost}],
         columns,
         routing="round_robin",
         leap=leap,
         record_decisions=True,
     )
-    records = json.loads(outcome.decisions(0))
-    if log.kind == "vllm-offload":
-        tier = json.loads(outcome.tier(0))
-        ours = vllm_offload.merged(records, tier)
-        copies = _compare_jobs(vllm_offload.jobs(tier), log.jobs)
-    else:
-        ours, copies = kind.steps(log, records), None
-    return _compare_steps(ours, log.steps, kind.FIELDS) or copies or _compare_stamps(log, outcome)
 
 
 def _compare_steps(

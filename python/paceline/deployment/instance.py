@@ -10,6 +10,7 @@ from paceline._arguments import typed, typed_fields
 from paceline._toml import build, dump, parse
 from paceline.cost import Affine, Roofline
 from paceline.cost.traffic import traffic_wire
+from paceline.deployment.cuda_graphs import CudaGraphs
 from paceline.deployment.host_tier import HostTier
 from paceline.deployment.kv_memory import KvMemory, kv_memory
 from paceline.deployment.pages import Pages, pages_of
@@ -36,7 +37,17 @@ _MOST_KV_BYTES = 2**32 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields(
-    but=("block_tokens", "cost", "gpu", "max_model_len", "model", "num_blocks", "speculation", "tier")
+    but=(
+        "block_tokens",
+        "cost",
+        "cuda_graphs",
+        "gpu",
+        "max_model_len",
+        "model",
+        "num_blocks",
+        "speculation",
+        "tier",
+    )
 )
 class Instance:
     """A replica of the model on its GPUs.
@@ -87,6 +98,9 @@ class Instance:
         The chunks of prefixes that it keeps in the host's memory, as a :class:`~paceline.HostTier`; the
         policy must cache prefixes. Not with speculation, states of a hybrid model or pipeline stages. None:
         the prefix cache is that of the GPU.
+    cuda_graphs
+        The CUDA graphs to whose sizes steps are padded, as :class:`CudaGraphs`. None: a step takes the time
+        of its own tokens.
 
     Raises
     ------
@@ -118,6 +132,7 @@ class Instance:
     served_model_name: str | None = None
     speculation: Speculation | None = None
     tier: HostTier | None = None
+    cuda_graphs: CudaGraphs | None = None
 
     def __post_init__(self) -> None:
         _check.count("tensor_parallel of an Instance", self.tensor_parallel)
@@ -170,6 +185,10 @@ class Instance:
                 f"speculation of an Instance must be a Speculation, was {_check.said(self.speculation)}"
             )
         self._check_tier()
+        if not (self.cuda_graphs is None or isinstance(self.cuda_graphs, CudaGraphs)):
+            raise ConfigError(
+                f"cuda_graphs of an Instance must be CudaGraphs, was {_check.said(self.cuda_graphs)}"
+            )
         if self.served_model_name == "":
             raise ConfigError("served_model_name of an Instance must be a name, or None for all, was ''")
         self._check_fit()
@@ -343,7 +362,8 @@ class Instance:
             If under these limits the weights, or one sequence of ``max_model_len`` tokens, do not fit.
         """
         tokens, seqs = self.default_batching()
-        blocks = self._blocks(max_num_batched_tokens or tokens, max_num_seqs or seqs)
+        tokens, seqs = max_num_batched_tokens or tokens, max_num_seqs or seqs
+        blocks = self._blocks(tokens, seqs)
         traffic = self._traffic()
         return {
             "blocks": blocks - 1,
@@ -352,19 +372,34 @@ class Instance:
             "kv_bytes_per_token": self._moved_bytes(),
             "kv_layers": 1 if self.resolved_model is None else self.resolved_model.mixers,
             **self._states(),
-            "cost": self._cost(),
+            "cost": self.padded(self._cost(), tokens, seqs),
             **({} if traffic is None else {"traffic": traffic}),
-            **self._speculation(),
+            **self._speculation(tokens, seqs),
             **self._tier(),
         }
 
-    def _speculation(self) -> dict[str, Any]:
+    def padded(self, cost: dict[str, Any], max_num_batched_tokens: int, max_num_seqs: int) -> dict[str, Any]:
+        """Return a cost as the engine reads it, of steps that are padded to this instance's CUDA graphs."""
+        if self.cuda_graphs is None:
+            return cost
+        captured = self.cuda_graphs.to_wire(
+            max_num_batched_tokens=max_num_batched_tokens,
+            max_num_seqs=max_num_seqs,
+            gpu=self.resolved_gpu,
+            speculation=self.speculation,
+        )
+        return {"kind": "graphs", "captured": captured, "cost": cost}
+
+    def _speculation(self, tokens: int, seqs: int) -> dict[str, Any]:
         if self.speculation is None:
             return {}
         model, gpu = self.resolved_model, self.resolved_gpu
         wire = self.speculation.to_wire(
             model, gpu, tensor_parallel=self.tensor_parallel, kv_dtype=self.kv_dtype
         )
+        if wire["draft"] is not None:
+            # vLLM's drafters capture the same sizes.
+            wire["draft"] = self.padded(wire["draft"], tokens, seqs)
         return {"speculation": wire}
 
     def _expert_ranks(self) -> int | None:
@@ -463,6 +498,7 @@ class Instance:
                 self.resolved_model,
                 tensor_parallel=self.tensor_parallel,
                 pipeline_parallel=self.pipeline_parallel,
+                experts_apart=self.cuda_graphs is not None,
             )
         model, gpu = self._need("the roofline")
         roofline = self.cost or Roofline()

@@ -87,7 +87,7 @@ class StepKernels:
         for part in parts[1:]:
             total = total + part
         if mixtures and shared:
-            total = total + mixtures * self._experts(total.at)
+            total = total + self._all_experts(total.at)
         if self.ranks > 1:
             total = total + self._reductions(total.at)
         return total + self._sends(total.at) if self.stages > 1 else total
@@ -105,11 +105,17 @@ class StepKernels:
 
         return Curve(points, tuple((self.stages - 1) * send(n) for n in points))
 
+    def experts(self) -> Curve | None:
+        """Return the experts of all layers, and their exchanges, by the tokens of this rank; None without."""
+        return self._all_experts(self.tokens(shared=False).at) if self.shape.experts else None
+
     def shared(self) -> Curve:
-        """Return the experts of all layers, and their exchanges, by the tokens of all ranks."""
-        ranks, mixtures = self.data_parallel, self.shape.layers - self.shape.dense_layers
-        alone = mixtures * self._experts(self.tokens(shared=False).at)
-        return Curve(tuple(ranks * n for n in alone.at), alone.seconds)
+        """Return the same, by the tokens of all ranks."""
+        alone = self._all_experts(self.tokens(shared=False).at)
+        return Curve(tuple(self.data_parallel * n for n in alone.at), alone.seconds)
+
+    def _all_experts(self, points: tuple[int, ...]) -> Curve:
+        return (self.shape.layers - self.shape.dense_layers) * self._experts(points)
 
     def rows(self) -> Curve:
         """Return what a step takes by its requests: LM head, its gathering over ranks, and sampler."""

@@ -165,6 +165,7 @@ class Table:
         tensor_parallel: int = 1,
         pipeline_parallel: int = 1,
         shared: bool = True,
+        experts_apart: bool = False,
     ) -> dict[str, Any]:
         """Return what the engine is sent: tables in ticks, summed over layers.
 
@@ -178,6 +179,8 @@ class Table:
             Stages that the layers are cut into; hidden state and residual go from one to the next.
         shared
             Whether what data-parallel ranks share is in it: experts and exchanges.
+        experts_apart
+            Whether these are a table of their own, for steps that are padded to CUDA graphs.
 
         Raises
         ------
@@ -187,10 +190,12 @@ class Table:
         step = self._step(model, tensor_parallel, pipeline_parallel)
         profile, layers = step.profile, step.shape.layers
         skew = profile.skew if self.skew else None
+        experts = step.experts() if shared and experts_apart else None
         return {
             "kind": "table",
             "step": ticks(self.step_overhead_s(profile)),
-            "tokens": _curve(step.tokens(shared=shared)),
+            "tokens": _curve(step.tokens(shared=shared and experts is None)),
+            **({} if experts is None else {"experts": _curve(experts)}),
             "rows": _curve(step.rows()),
             "decode": _grid(step.attention("decode"), layers),
             "prefill": _grid(step.attention("prefill"), layers),

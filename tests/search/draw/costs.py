@@ -20,6 +20,19 @@ def affine(source: Source) -> Wire:
 
 
 def cost(source: Source) -> Wire:
+    drawn = _unpadded(source)
+    if not source.chance(0.2):
+        return drawn
+
+    def sizes() -> list[int]:
+        return sorted({source.whole(1, 40) for _ in range(source.whole(0, 5))})
+
+    drafts = sorted({source.whole(0, 4) for _ in range(source.whole(0, 2))})
+    uniform = [{"drafts": one, "sizes": sizes()} for one in drafts]
+    return {"kind": "graphs", "captured": {"sizes": sizes(), "uniform": uniform}, "cost": drawn}
+
+
+def _unpadded(source: Source) -> Wire:
     kind = source.pick(("affine", "affine", "affine", "affine", "roofline", "table"))
     if kind == "affine" or (kind == "table" and source.unit == 1):
         drawn = affine(source)
@@ -96,6 +109,7 @@ def table(source: Source) -> Wire:
         "kind": "table",
         "step": source.ticks(1, 10),
         "tokens": curve(source),
+        "experts": source.maybe(0.3, lambda: curve(source)),
         "rows": curve(source, 8),
         "decode": kernel(tokens=False, decodes=True),
         "prefill": kernel(tokens=True, decodes=False),

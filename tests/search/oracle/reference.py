@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from differential.counters import cached_by, carried, carried_by, counters_of, tier_of
 from differential.test_policies import decisions, rows_of_engine, rows_of_reference
@@ -37,17 +38,21 @@ def comparable(replayed: Replayed) -> Replayed:
 
 def _affine(case: Case) -> Case:
     costs = [one["cost"] for one in case.config["instances"]]
-    if all(cost["kind"] == "affine" for cost in costs):
+    straight = [_straight(cost) for cost in costs]
+    if straight == costs:
         return case
-    # Other costs have a time for each step too, in the unit of the case.
-    straight = [
-        cost
-        if cost["kind"] == "affine"
-        else {"kind": "affine", "step": cost["step"], "token": cost["step"] // 10, "kv_token": 0}
-        for cost in costs
-    ]
     instances = [{**one, "cost": cost} for one, cost in zip(case.config["instances"], straight, strict=True)]
     return replace(case, config={**case.config, "instances": instances})
+
+
+def _straight(cost: dict[str, Any]) -> dict[str, Any]:
+    """Return an affine cost in place of another; graphs stay."""
+    if cost["kind"] == "graphs":
+        return {**cost, "cost": _straight(cost["cost"])}
+    if cost["kind"] == "affine":
+        return cost
+    # Other costs have a time for each step too, in the unit of the case.
+    return {"kind": "affine", "step": cost["step"], "token": cost["step"] // 10, "kv_token": 0}
 
 
 def replay(case: Case) -> policy_sim.Outcome | None:

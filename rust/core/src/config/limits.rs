@@ -4,6 +4,7 @@
 //! number before it is used.
 
 use super::{Config, MOST_ACCUMULATORS, Preemption, QueueOrder, Routers, SchedulerConfig, Stage};
+use crate::cost::Cost;
 use crate::error::Error;
 use crate::policy::Action;
 use crate::time::{HORIZON, Ticks};
@@ -59,9 +60,13 @@ impl Config {
             within(at("model"), 0, MOST, u64::from(instance.model.unwrap_or(0)))?;
             // A transfer that overlaps with a prefill takes time in proportion; the deepest models have some 130.
             within(at("kv_layers"), 1, 4096, u64::from(instance.kv_layers))?;
+            check_graphs(&at("cost")(), &instance.cost)?;
             instance.scheduler.check_limits(i)?;
             if let Some(speculation) = &instance.speculation {
                 speculation.check(&format!("instances[{i}]"))?;
+                if let Some(draft) = &speculation.draft {
+                    check_graphs(&at("speculation.draft")(), draft)?;
+                }
             }
             if let Some(tier) = &instance.tier {
                 tier.check(&format!("instances[{i}]"), instance)?;
@@ -108,6 +113,24 @@ impl Config {
         let sync = self.lockstep.as_ref().and_then(|lockstep| lockstep.sync);
         within(|| "lockstep.sync.every".into(), 1, MOST, sync.map_or(1, |sync| sync.every))
     }
+}
+
+/// Checks the sizes of CUDA graphs, and that they pad a cost once.
+fn check_graphs(at: &str, cost: &Cost) -> Result<(), Error> {
+    let Cost::Graphs(graphs) = cost else { return Ok(()) };
+    if matches!(graphs.cost, Cost::Graphs(_)) {
+        return Err(Error::config(format!("{at}.cost"), "must not have graphs itself"));
+    }
+    let uniform = graphs.captured.uniform.iter().map(|graphs| &graphs.sizes);
+    for sizes in std::iter::once(&graphs.captured.sizes).chain(uniform) {
+        let rises = sizes.windows(2).all(|pair| pair[0] < pair[1]);
+        if !rises || sizes.iter().any(|&size| !(1..=MOST).contains(&size)) {
+            let rule = format!("must be sizes from 1 to {MOST} that rise, was {sizes:?}");
+            return Err(Error::config(format!("{at}.captured"), rule));
+        }
+    }
+    let drafts = graphs.captured.uniform.iter().map(|graphs| graphs.drafts).max();
+    within(|| format!("{at}.captured.uniform.drafts"), 0, MOST, drafts.unwrap_or(0))
 }
 
 /// The most routers: each keeps counts for every instance.

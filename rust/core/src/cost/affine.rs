@@ -27,14 +27,13 @@ pub struct Affine {
 impl Affine {
     /// Ticks that a step of this shape takes.
     pub fn step(&self, shape: &StepShape) -> Ticks {
+        let decodes = shape.padded_decodes();
         let prefill = self
             .token
-            .saturating_mul(shape.prefill_tokens)
+            .saturating_mul(shape.padded_tokens().saturating_sub(decodes))
             .saturating_add(self.kv_token.saturating_mul(shape.prefill_kv));
         self.step
-            .saturating_add(
-                self.token.saturating_mul(shape.decode_requests.saturating_add(shape.draft_tokens)),
-            )
+            .saturating_add(self.token.saturating_mul(decodes))
             .saturating_add(self.kv_token.saturating_mul(shape.decode_kv))
             .saturating_add(shape.prefill_share(prefill))
             .min(HORIZON)

@@ -4,12 +4,14 @@
 //! the cost stays an exact arithmetic series, so that an instance can simulate them at once.
 
 mod affine;
+mod graphs;
 mod points;
 mod roofline;
 mod table;
 mod traffic;
 
 pub use affine::Affine;
+pub use graphs::{Captured, Graphs, Uniform};
 pub use roofline::Roofline;
 pub use table::{Axis, Curve, Extrapolation, Table};
 pub use traffic::{
@@ -48,12 +50,26 @@ pub struct StepShape {
     pub prefill_layers: u32,
     /// See `prefill_layers`.
     pub layers: u32,
+    /// Tokens that a [CUDA graph](Graphs) adds to those of the step.
+    pub padding: u64,
+    /// The same in layers that do not run the step's prefills.
+    pub decode_padding: u64,
 }
 
 impl StepShape {
     /// Tokens that the step computes.
     pub fn tokens(&self) -> u64 {
         self.decode_requests.saturating_add(self.draft_tokens).saturating_add(self.prefill_tokens)
+    }
+
+    /// Tokens with which the step runs, those that a graph adds among them.
+    pub fn padded_tokens(&self) -> u64 {
+        self.tokens().saturating_add(self.padding)
+    }
+
+    /// The same in layers that do not run the step's prefills.
+    pub fn padded_decodes(&self) -> u64 {
+        self.decode_requests.saturating_add(self.draft_tokens).saturating_add(self.decode_padding)
     }
 
     /// The share of something that all layers do which the layers that run
@@ -95,14 +111,27 @@ pub enum Cost {
     Roofline(Box<Roofline>),
     /// Measured kernels.
     Table(Box<Table>),
+    /// One of these, of steps that replay CUDA graphs.
+    Graphs(Box<Graphs>),
 }
 
 impl Cost {
     /// Precomputes costs of steps that decode up to `most` requests alike: of each, as many drafts and sampled rows as one of
     /// `each` says.
     pub fn prepare(&mut self, most: u64, each: &[(u64, u64)]) {
-        if let Self::Roofline(cost) = self {
-            cost.prepare(most, each);
+        match self {
+            Self::Roofline(cost) => cost.prepare(most, each, |shape| shape),
+            Self::Graphs(graphs) => graphs.prepare(most, each),
+            Self::Affine(_) | Self::Table(_) => {}
+        }
+    }
+
+    /// Whether it depends on the longest context of a batch.
+    pub fn reads_longest(&self) -> bool {
+        match self {
+            Self::Table(_) => true,
+            Self::Graphs(graphs) => graphs.cost.reads_longest(),
+            Self::Affine(_) | Self::Roofline(_) => false,
         }
     }
 
@@ -112,6 +141,7 @@ impl Cost {
             Self::Roofline(cost) => cost.step(shape),
             Self::Affine(cost) => cost.step(shape),
             Self::Table(cost) => cost.step(shape),
+            Self::Graphs(graphs) => graphs.cost.step(&graphs.captured.pad(shape)),
         }
     }
 
@@ -126,6 +156,8 @@ impl Cost {
             Self::Roofline(cost) => cost.run(shape, most),
             Self::Affine(cost) => cost.run(shape, most),
             Self::Table(cost) => cost.run(shape, most),
+            // The tokens of a run's steps are the same, and so is their padding.
+            Self::Graphs(graphs) => graphs.cost.run(&graphs.captured.pad(shape), most),
         }
     }
 
@@ -134,6 +166,7 @@ impl Cost {
         match self {
             Self::Affine(_) | Self::Roofline(_) => Extrapolation::default(),
             Self::Table(cost) => cost.extrapolation(shape),
+            Self::Graphs(graphs) => graphs.cost.extrapolation(&graphs.captured.pad(shape)),
         }
     }
 }

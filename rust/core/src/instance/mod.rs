@@ -48,7 +48,6 @@ use speculation::Speculator;
 use tiers::HostTier;
 
 use crate::config::{InstanceConfig, Pace, QueueOrder, Window};
-use crate::cost::Cost;
 use crate::kv::{BlockSize, KvStore, Prefixes};
 use crate::metrics::{InstanceStats, Recorder};
 use crate::time::Ticks;
@@ -133,7 +132,7 @@ impl Instance {
             batch: Batch::new(
                 periodic.map_or(Progress::Identity, Progress::Periodic),
                 BlockSize::new(config.block_tokens, config.state_blocks),
-                matches!(config.cost, Cost::Table(_)),
+                config.cost.reads_longest(),
             ),
             queues: Queues::new(&scheduler.order),
             ranking: rules.map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap))),

@@ -10,32 +10,57 @@ from paceline.testing.reference.policy_sim.step import Step
 class Cost:
     """``step + token·n + kv_token·kv``, n the tokens computed and kv those of the contexts after the step.
 
-    If prefills run in some of the layers, their part is that share of it, rounded down.
+    If prefills run in some of the layers, what they add is that share of it, rounded down. With CUDA graphs
+    ``n`` is the size of the smallest that holds the tokens; of a step that only decodes, all its requests
+    with as many drafts, the smallest that was captured for such steps, if one is large enough.
 
     Parameters
     ----------
     config : dict
-        An affine cost, as the engine's configuration spells it.
+        An affine cost, as the engine's configuration spells it, with graphs or without.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
+        self._captured: dict[str, Any] | None = config.get("captured")
+        config = config["cost"] if self._captured else config
         self._step: int = config["step"]
         self._token: int = config["token"]
         self._kv_token: int = config["kv_token"]
 
     def step(self, step: Step) -> int:
         """Return how long a step takes."""
-        decodes = sum(self._of(step.tokens[one], step.after(one)) for one in step.decodes)
-        # A padding is verified in all layers.
-        padding = {one: step.drafts.get(one, 0) for one in step.prefills}
-        decodes += self._of(sum(padding.values()), 0)
-        prefills = sum(self._of(step.tokens[one] - padding[one], step.after(one)) for one in step.prefills)
         layers, depth = step.layers
+        # A padding with drafts is verified in all layers.
+        alone = sum(step.tokens[one] for one in step.decodes) + sum(
+            step.drafts.get(one, 0) for one in step.prefills
+        )
+        tokens = self._padded(sum(step.tokens.values()), self._uniform(step))
+        alone = self._padded(alone, []) if layers < depth else alone
+        decodes = self._of(alone, sum(map(step.after, step.decodes)))
+        prefills = self._of(tokens - alone, sum(map(step.after, step.prefills)))
         return self._step + decodes + prefills * layers // depth
 
     def prefill(self, tokens: int, before: int) -> int:
         """Return how long a step takes that computes ``tokens`` of a prompt after ``before`` others."""
-        return self._step + self._of(tokens, before + tokens)
+        return self._step + self._of(self._padded(tokens, []), before + tokens)
+
+    def _uniform(self, step: Step) -> list[int]:
+        """Return the sizes of graphs of decodes like those of a step; none if it is mixed."""
+        drafts = sum(step.drafts.get(one, 0) for one in step.decodes)
+        if self._captured is None or step.prefills:
+            return []
+        sizes = (
+            one["sizes"] for one in self._captured["uniform"] if one["drafts"] * len(step.decodes) == drafts
+        )
+        return next(sizes, [])
+
+    def _padded(self, tokens: int, uniform: list[int]) -> int:
+        """Return the tokens of the graph that a step replays; its own if there is none so large."""
+        if self._captured is None or tokens == 0:
+            return tokens
+        fits = [size for size in uniform if size >= tokens]
+        fits = fits or [size for size in self._captured["sizes"] if size >= tokens]
+        return min(fits, default=tokens)
 
     def _of(self, tokens: int, kv_tokens: int) -> int:
         return self._token * tokens + self._kv_token * kv_tokens

@@ -23,7 +23,9 @@ def covers(config: dict[str, Any]) -> bool:
 
 def _covers_instance(instance: dict[str, Any]) -> bool:
     kinds = [stage["kind"] for stage in instance["scheduler"]["stages"]]
-    return bool(instance["cost"]["kind"] == "affine") and not {"layered", "prefills"} <= set(kinds)
+    cost = instance["cost"]
+    cost = cost["cost"] if cost["kind"] == "graphs" else cost
+    return bool(cost["kind"] == "affine") and not {"layered", "prefills"} <= set(kinds)
 
 
 def _lacks(part: Any) -> bool:  # noqa: ANN401 - any part of a configuration

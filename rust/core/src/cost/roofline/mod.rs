@@ -31,6 +31,9 @@
 //! others the decodes alone. Layers are taken as equal for that, whichever they
 //! are.
 //!
+//! A [CUDA graph](super::Graphs) adds tokens to what every token passes: norms, matrix multiplications and
+//! all-reduces. [Where that is not so](super::Graphs) the step's own tokens count.
+//!
 //! Not modelled: wave and tile quantisation, uneven context lengths inside a
 //! decode batch, the serial walk over a long context that a very short prefill
 //! chunk is bound by. Bytes and joules are counted
@@ -160,16 +163,18 @@ impl Linear {
 
 impl Roofline {
     /// Precomputes the part of the cost that does not depend on context, of steps that only decode up to `most` requests,
-    /// with so many drafts and sampled rows of `each`.
-    pub fn prepare(&mut self, most: u64, each: &[(u64, u64)]) {
+    /// with so many drafts and sampled rows of `each`. `pad` adds what a graph does.
+    pub fn prepare(&mut self, most: u64, each: &[(u64, u64)], pad: impl Fn(StepShape) -> StepShape) {
         self.ready.clear();
         self.lines = Lines::new(&self.linears);
         let ready = each.iter().map(|&(drafts, sampled)| {
-            let shape = |n| StepShape {
-                decode_requests: n,
-                draft_tokens: n * drafts,
-                sampled: n * sampled,
-                ..StepShape::default()
+            let shape = |n| {
+                pad(StepShape {
+                    decode_requests: n,
+                    draft_tokens: n * drafts,
+                    sampled: n * sampled,
+                    ..StepShape::default()
+                })
             };
             Ready { each: (drafts, sampled), ticks: (0..=most).map(|n| self.rest(&shape(n))).collect() }
         });
@@ -231,13 +236,12 @@ impl Roofline {
     #[inline(never)]
     fn rest_of_any(&self, shape: &StepShape) -> Ticks {
         let decoded = shape.decode_requests.saturating_add(shape.draft_tokens);
-        let tokens = decoded.saturating_add(shape.prefill_tokens);
         let requests = shape.decode_requests.saturating_add(shape.prefill_requests);
-        let together = self.layers(tokens, requests);
+        let together = self.layers(shape.tokens(), shape.padded_tokens(), requests);
         let layers = if shape.prefill_layers == shape.layers {
             together
         } else {
-            let alone = self.layers(decoded, shape.decode_requests);
+            let alone = self.layers(decoded, shape.padded_decodes(), shape.decode_requests);
             alone.saturating_add(shape.prefill_share(together.saturating_sub(alone)))
         };
         self.step
@@ -252,14 +256,14 @@ impl Roofline {
         self.linears.iter().fold(0_u64, |sum, linear| sum.saturating_add(linear.at(tokens)))
     }
 
-    /// The time of all layers for a batch, attention apart.
-    fn layers(&self, tokens: u64, requests: u64) -> Ticks {
-        let linears = self.lines.at(tokens).unwrap_or_else(|| self.sum_of_linears(tokens));
+    /// The time of all layers for a batch, attention apart. It runs with `padded` tokens, of which a graph has added some.
+    fn layers(&self, tokens: u64, padded: u64, requests: u64) -> Ticks {
+        let linears = self.lines.at(padded).unwrap_or_else(|| self.sum_of_linears(padded));
         let experts = self.experts.as_ref().map_or(0, |experts| experts.at(tokens));
         let reduce = if tokens == 0 {
             0
         } else {
-            self.all_reduce.iter().map(|line| line.at(tokens)).min().unwrap_or(0)
+            self.all_reduce.iter().map(|line| line.at(padded)).min().unwrap_or(0)
         };
         let exchange = if tokens == 0 {
             0
@@ -267,7 +271,7 @@ impl Roofline {
             self.exchange.iter().fold(0_u64, |sum, line| sum.saturating_add(line.at(tokens)))
         };
         self.token
-            .saturating_mul(tokens)
+            .saturating_mul(padded)
             .saturating_add(self.request.saturating_mul(requests))
             .saturating_add(linears)
             .saturating_add(experts)

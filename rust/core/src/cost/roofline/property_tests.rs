@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::cost::{Captured, Cost, Graphs};
 
 fn linear() -> impl Strategy<Value = Linear> {
     (0_u64..1 << 40, 0_u64..1 << 24, 0_u64..1 << 24).prop_map(|(weights, token_bytes, token_flops)| Linear {
@@ -120,7 +121,7 @@ proptest! {
         layers in 0_u32..3,
     ) {
         let mut prepared = cost.clone();
-        prepared.prepare(40, &[(0, 1), (3, 1), (3, 4)]);
+        prepared.prepare(40, &[(0, 1), (3, 1), (3, 4)], |shape| shape);
         let prefills = u64::from(tokens > 0);
         let shape = StepShape {
             prefill_requests: prefills,
@@ -135,6 +136,12 @@ proptest! {
         prop_assert_eq!(prepared.step(&shape), cost.step(&shape));
         let alone = decode(requests, requests + context);
         prop_assert_eq!(prepared.run(&alone, u64::MAX), cost.run(&alone, u64::MAX));
+        let captured = Captured { sizes: vec![1, 2, 4, 8, 16, 32, 64], uniform: Vec::new() };
+        let padded = Cost::Graphs(Box::new(Graphs { captured, cost: Cost::Roofline(Box::new(cost)) }));
+        let mut prepared = padded.clone();
+        prepared.prepare(40, &[(0, 1)]);
+        prop_assert_eq!(prepared.step(&shape), padded.step(&shape));
+        prop_assert_eq!(prepared.run(&alone, u64::MAX), padded.run(&alone, u64::MAX));
     }
 
     /// With windows and experts a run may stop early, and is as exact.

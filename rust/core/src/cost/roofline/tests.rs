@@ -215,3 +215,24 @@ fn layers_with_states_cost_the_same_at_every_context() {
     let states = |tokens| cost.step(&prefill(tokens)) - free().step(&prefill(tokens));
     assert_eq!([2, 5, 50].map(states), [12, 15, 150]);
 }
+
+#[test]
+fn a_graph_pads_what_has_a_row_for_each_token_and_nothing_else() {
+    let line = Linear { weights: 0, token_bytes: 1, token_flops: 0 };
+    let cost = Roofline {
+        step: 1_000_000,
+        token: 10,
+        request: 100_000,
+        row: 100_000,
+        linears: vec![line],
+        lm_head: Linear { weights: 0, token_bytes: 100_000, token_flops: 0 },
+        decode_attention: DecodeAttention { request_bytes: 100_000, kv_bytes: 1_000, kv_flops: 0 },
+        experts: Some(Experts { weights: Vec::new(), token_bytes: 10_000, token_flops: 0 }),
+        all_reduce: vec![Line { fixed: 0, token: 100 }],
+        exchange: vec![Line { fixed: 0, token: 10_000 }],
+        ..free()
+    };
+    // Three tokens run as eight. The five that are added cost 111 each: their norms, a multiplication, a reduction.
+    let padded = StepShape { padding: 5, ..decode(3, 30) };
+    assert_eq!(cost.step(&padded) - cost.step(&decode(3, 30)), 5 * 111);
+}

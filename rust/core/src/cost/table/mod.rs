@@ -12,6 +12,9 @@
 //!   that only prefill, and that do both: engines run other kernels for each;
 //! - a constant, the engine's overhead, hidden by nothing.
 //!
+//! Under [CUDA graphs](super::Graphs) the tokens are those of the graph, and the experts, to which padding is not
+//! routed, are a table of their own.
+//!
 //! Between the points of a grid all is linear on every axis. Below the first
 //! point of an axis its value holds, since a kernel has a smallest size; past
 //! the last one the last stretch is continued, and [`Table::extrapolation`] says so.
@@ -64,6 +67,9 @@ pub struct Table {
     pub step: Ticks,
     /// Ticks by tokens computed.
     pub tokens: Curve,
+    /// Ticks of the routed experts by tokens, those of a graph's padding aside; `None`: `tokens` has them.
+    #[serde(default)]
+    pub experts: Option<Curve>,
     /// Ticks by requests in the step.
     pub rows: Curve,
     /// Attention of steps that only decode.
@@ -141,7 +147,8 @@ impl Table {
             return whole;
         }
         // The other layers run as if there were no prefill in the step.
-        let without = StepShape { prefill_tokens: 0, prefill_pairs: 0, ..*shape };
+        let padding = shape.decode_padding;
+        let without = StepShape { prefill_tokens: 0, prefill_pairs: 0, padding, ..*shape };
         let plain = self.sum(&without, self.attention(&without).value);
         plain.saturating_add(shape.prefill_share(whole.saturating_sub(plain)))
     }
@@ -166,7 +173,7 @@ impl Table {
     pub fn extrapolation(&self, shape: &StepShape) -> Extrapolation {
         let (chunk, requests) = (shape.prefill_tokens, shape.decode_requests);
         let beyond = Extrapolation::default()
-            .with(Axis::Tokens, self.tokens.ends_before(shape.tokens()))
+            .with(Axis::Tokens, self.tokens.ends_before(shape.padded_tokens()))
             .with(Axis::Rows, self.rows.ends_before(rows(shape)));
         let Some(kernel) = self.kernel(shape) else { return beyond };
         let (work, tokens) = history(shape);
@@ -183,7 +190,8 @@ impl Table {
     fn sum(&self, shape: &StepShape, attention: i128) -> Ticks {
         let attention = Ticks::try_from(attention.max(0)).unwrap_or(HORIZON);
         self.step
-            .saturating_add(self.tokens.at(shape.tokens()))
+            .saturating_add(self.tokens.at(shape.padded_tokens()))
+            .saturating_add(self.experts.as_ref().map_or(0, |experts| experts.at(shape.tokens())))
             .saturating_add(self.rows.at(rows(shape)))
             .saturating_add(attention)
             .min(HORIZON)

@@ -139,3 +139,15 @@ fn malformed_tables_are_refused_with_the_reason() {
     let skew = json!({"tokens": [0], "requests": [1], "cells": 2, "alpha": [0]});
     assert!(serde_json::from_value::<Skew>(skew).unwrap_err().to_string().contains("2 values, had 1"));
 }
+
+#[test]
+fn a_graph_pads_the_tokens_but_not_those_of_the_experts() {
+    let experts = serde_json::from_value(json!({"at": [1, 5], "ticks": [7, 47]})).unwrap();
+    let cost = Table { experts: Some(experts), ..table(&json!(null)) };
+    // Two tokens run as four: 600, and 17 of the experts for the two.
+    let padded = StepShape { padding: 2, ..decode(2, 30, 15) };
+    assert_eq!(cost.step(&padded), 1_000_000 + 600 + 17 + 30 + 5 * 20_480);
+    // Past the five tokens that were measured it is the padded step that counts.
+    let many = StepShape { padding: 4, ..decode(2, 30, 15) };
+    assert!(cost.extrapolation(&many).has(Axis::Tokens) && cost.extrapolation(&padded).is_none());
+}
