@@ -158,9 +158,10 @@ def test_a_measured_length_has_a_table() -> None:
 
 @pytest.mark.parametrize("leap", [True, False])
 def test_the_last_token_of_an_answer_is_not_cached_where_a_draft_follows_it(*, leap: bool) -> None:
-    # Blocks of 4 tokens. The answer of 3 ends in a step that yields 3 tokens after the first: with the one past the end, the KV
-    # of all 8 tokens is there. vLLM 0.33.0 counts all tokens but the last as computed (`_update_request_with_output` in
-    # vllm/v1/core/sched/scheduler.py), so the second block is not cached, as without drafts.
+    # Blocks of 4 tokens. The answer of 3 ends in a step that yields 3 tokens after the first: with the one
+    # past the end, the KV of all 8 tokens is there. vLLM 0.33.0 counts all tokens but the last as computed
+    # (`_update_request_with_output` in vllm/v1/core/sched/scheduler.py), so the second block is not cached,
+    # as without drafts.
     trace = Trace.from_columns(
         arrival=[0.0, 10.0], prompt_tokens=[5, 12], output_tokens=[3, 1], session=[0, 0]
     )
