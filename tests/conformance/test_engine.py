@@ -14,6 +14,7 @@ import pytest
 import paceline
 from paceline.conformance import check, read_log
 from paceline.conformance.__main__ import main
+from paceline.conformance.check import replayed
 
 LOGS = Path(__file__).parent / "logs"
 FILES = sorted(LOGS.glob("*/*.json.gz"))
@@ -28,6 +29,24 @@ def test_there_are_46_logs() -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.name.split('.')[0]}")
 def test_the_engine_decides_what_the_real_scheduler_decided(file: Path, leap: bool) -> None:
     assert check(read_log(file), leap=leap) is None
+
+
+def test_tokens_of_requests_that_had_ended_are_those_that_the_real_scheduler_discarded() -> None:
+    found = {}
+    for file in LOGS.glob("vllm-spec/async-*.json.gz"):
+        log = read_log(file)
+        left, discarded = list(log.output_tokens), []
+        for _, scheduled, *_ in log.steps:
+            # A request that has all its output yields no more, whatever it is scheduled with.
+            discarded.append(sum(tokens for row, tokens, *_ in scheduled if left[row] == 0))
+            for row, *_, kept in scheduled:
+                left[row] -= kept
+        for leap in (True, False):
+            (used,) = json.loads(replayed(log, leap=leap).stats)["instances"]
+            # A replay ends with the last answer, and may cut the last step off.
+            assert used["discarded_tokens"] == sum(discarded[: used["steps"]])
+        found[file.name.split(".")[0]] = sum(discarded)
+    assert found == {"async-none": 0, "async-eagle": 248, "async-eagle-prefix": 156}
 
 
 def forge(tmp_path: Path, *, step: int | None = None, finish: int | None = None) -> Path:

@@ -42,6 +42,14 @@ def check(log: DecisionLog, *, leap: bool) -> Difference | None:
     A log counts in whole nanoseconds, and so does the engine here: its clock does
     not depend on the length of a tick.
     """
+    outcome = replayed(log, leap=leap)
+    ours = _KINDS[log.kind].steps(log, json.loads(outcome.decisions(0)))
+    return _compare_steps(ours, log.steps, _KINDS[log.kind].FIELDS) or _compare_stamps(log, outcome)
+
+
+@typed()
+def replayed(log: DecisionLog, *, leap: bool) -> _core.Outcome:
+    """Replay a log's workload through the engine, with its decisions recorded: see :func:`check`."""
     kind = _KINDS[log.kind]
     columns = {
         "arrival_ticks": np.array([request[0] for request in log.requests], dtype=np.uint64),
@@ -55,15 +63,13 @@ def check(log: DecisionLog, *, leap: bool) -> Difference | None:
         "token": log.cost["token_ns"],
         "kv_token": log.cost.get("kv_token_ns", 0),
     }
-    outcome = _native.run(
+    return _native.run(
         [{**kind.instance(log), "cost": cost}],
         columns,
         routing="round_robin",
         leap=leap,
         record_decisions=True,
     )
-    ours = kind.steps(log, json.loads(outcome.decisions(0)))
-    return _compare_steps(ours, log.steps, kind.FIELDS) or _compare_stamps(log, outcome)
 
 
 def _compare_steps(

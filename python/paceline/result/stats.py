@@ -54,6 +54,9 @@ class InstanceStats:
         Preemptions by recompute because the CPU's memory had no room.
     expired_offers
         Requests whose KV was given up, since they were not accepted within the lease of their hand-over.
+    discarded_tokens
+        Tokens computed of requests that had ended, in steps that were decided ahead (asynchronous
+        scheduling). They are in no other count of tokens; the work of the step has them.
     prefix_queries, prefix_hits
         Tokens looked up in the prefix cache, once for each admission, and those
         of them that were found.
@@ -95,6 +98,7 @@ class InstanceStats:
     kv_token_ticks: int
     expired_offers: int = 0
     cancelled: int = 0
+    discarded_tokens: int = 0
     traffic: TrafficStats | None = None
     drafts: dict[str, int] = field(default_factory=dict)
 
@@ -117,7 +121,7 @@ class InstanceStats:
         ResultError
             If a counter is missing.
         """
-        _check_all(cls, fields, but=("traffic", "expired_offers", "cancelled", "drafts"))
+        _check_all(cls, fields, but=("traffic", "expired_offers", "cancelled", "discarded_tokens", "drafts"))
         names = [name for name in cls.__dataclass_fields__ if name != "traffic" and name in fields]
         moved = fields.get("traffic")
         traffic = None if moved is None else TrafficStats.from_dict(moved)
@@ -243,6 +247,7 @@ class ReplayStats:
             "swapped_in_blocks": of.swapped_in_blocks,
             "swap_overflows": of.swap_overflows,
             "expired_offers": of.expired_offers,
+            "discarded_tokens": of.discarded_tokens,
             "prefix_queries": of.prefix_queries,
             "prefix_hits": of.prefix_hits,
             "evictions": of.evictions,
@@ -294,6 +299,7 @@ _SCHEMA: dict[str, pl.DataType] = {
     "swapped_in_blocks": pl.UInt64(),
     "swap_overflows": pl.UInt64(),
     "expired_offers": pl.UInt64(),
+    "discarded_tokens": pl.UInt64(),
     "prefix_queries": pl.UInt64(),
     "prefix_hits": pl.UInt64(),
     "evictions": pl.UInt64(),

@@ -132,7 +132,12 @@ def test_preemptions_and_steps_are_carried_over() -> None:
 def test_counters_of_the_cache_add_up_over_instances() -> None:
     one = instance_stats(prefix_queries=900, prefix_hits=300, evictions=5, swapped_out_blocks=7)
     other = instance_stats(
-        prefix_queries=100, prefix_hits=100, evictions=1, swapped_in_blocks=6, swap_overflows=2
+        prefix_queries=100,
+        prefix_hits=100,
+        evictions=1,
+        swapped_in_blocks=6,
+        swap_overflows=2,
+        discarded_tokens=4,
     )
     result = result_of(MIXED[:2], instances=[one, other])
     totals = result.totals()
@@ -140,6 +145,7 @@ def test_counters_of_the_cache_add_up_over_instances() -> None:
     assert (totals.evictions, totals.swap_overflows) == (6, 2)
     assert (totals.swapped_out_blocks, totals.swapped_in_blocks) == (7, 6)
     assert result.instances["prefix_hits"].to_list() == [300, 100]
+    assert result.instances["discarded_tokens"].to_list() == [0, 4]
 
 
 def test_without_a_prefix_cache_its_hit_rate_is_zero() -> None:

@@ -66,6 +66,8 @@ pub struct InstanceStats {
     /// Requests that left as their clients had cancelled them.
     #[serde(skip_serializing_if = "is_zero")]
     pub cancelled: u64,
+    /// Tokens computed of requests that had ended before, in steps that were decided ahead.
+    pub discarded_tokens: u64,
     /// Drafts, where tokens are drafted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drafts: Option<Drafts>,

@@ -57,9 +57,13 @@ def end_decision(state: State) -> bool:
 
 
 def preempt_ended(state: State, request: Request, step: Step) -> None:
-    """Free the blocks of a request that has ended: it is the victim of the step that is formed."""
+    """Free the blocks of a request that has ended: it is the victim of the step that is formed.
+
+    vLLM counts the preemption with the last output of the request; a cancelled one has none.
+    """
     step.drop(request, refund=state.settings.refund)
     step.preempted.append(request)
+    request.preemptions += request.finished
     state.ended.remove(request)
     state.deferred.remove(request)
     state.memory.release(request)

@@ -29,6 +29,7 @@ class Counts:
     sent: int = 0
     landed: int = 0
     expired_offers: int = 0
+    discarded_tokens: int = 0
 
 
 class Replica:
@@ -264,9 +265,10 @@ class Replica:
             return []
         self._changed = False
         scheduler, usage = self.scheduler, self.usage
-        before = sum(request.preemptions for request in self.requests)
+        known = [*self.requests, *scheduler.state.ended]
+        before = sum(request.preemptions for request in known)
         self.step = step = scheduler.form(now)
-        usage.preemptions += sum(request.preemptions for request in self.requests) - before
+        usage.preemptions += sum(request.preemptions for request in known) - before
         self._count_waiting()
         dropped, scheduler.state.dropped = scheduler.state.dropped, []
         self.dropped += len(dropped)
@@ -310,6 +312,7 @@ class Replica:
         assert step is not None
         self.usage.steps += 1
         self.counts.decode_tokens += (decoded := sum(one not in step.discarded for one in step.decodes))
+        self.counts.discarded_tokens += sum(step.tokens[one] for one in step.discarded)
         # A batch computes its tokens once, in however many groups of layers it runs.
         prefilled = sum(step.tokens[one] - step.drafts.get(one, 0) for one in step.prefills)
         prefilled = prefilled if step.last_group else 0

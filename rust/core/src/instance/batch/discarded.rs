@@ -10,6 +10,13 @@ impl Batch {
         &self.discarded
     }
 
+    /// The requests of these chunks, and their tokens.
+    #[inline]
+    pub(crate) fn count_discarded(&self) -> (u64, u64) {
+        let tokens = self.discarded.iter().map(|chunk| u64::from(chunk.tokens)).sum();
+        (self.discarded.len() as u64, tokens)
+    }
+
     /// Whether the step computes nothing else.
     pub(crate) fn runs_discarded_only(&self) -> bool {
         !self.discarded.is_empty() && self.chunks.is_empty() && self.decode.len() == 0
@@ -46,6 +53,7 @@ mod tests {
         batch.schedule_discarded(chunk);
         assert!(batch.runs_chunks() && batch.runs_discarded_only() && batch.has_chunk(2));
         assert_eq!((batch.running(), batch.kv_tokens()), (0, 0));
+        assert_eq!(batch.count_discarded(), (1, 3));
         assert_eq!((batch.remove_discarded(5), batch.remove_discarded(2)), (0, 3));
         assert!(!batch.runs_chunks() && batch.pop_discarded().is_none());
     }

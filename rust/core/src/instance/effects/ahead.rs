@@ -112,12 +112,20 @@ impl Effects<'_> {
 
     /// Preempts a request that has ended: its blocks are free for the step that is formed. Returns the tokens that it was
     /// scheduled with.
+    ///
+    /// vLLM counts the preemption when it reads the events of the request's last output (`update_from_output` in
+    /// `vllm/v1/core/sched/scheduler.py`, `IterationStats.update_from_events` in `vllm/v1/metrics/stats.py`, 0.33.0); a
+    /// request that was cancelled has no such output.
     pub(in crate::instance) fn preempt_ended(&mut self, slot: Slot, now: Ticks) -> u32 {
         let tokens = self.on.batch.remove_discarded(slot);
         self.on.queues.ahead_mut().cancel_deferral(slot);
         self.give_up_seat(slot);
         self.begin_release(slot, now);
         let (owner, computed) = self.on.seen_content(slot);
+        if !self.is_cut_short(slot) {
+            self.on.observers.stats.preemptions += 1;
+            self.recorder.columns.preemptions[self.on.requests[slot].request as usize] += 1;
+        }
         let state = &mut self.on.requests[slot];
         self.on.kv.release(owner, computed, false, &mut state.blocks);
         self.forget_outcome(slot);

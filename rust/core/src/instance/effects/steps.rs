@@ -119,8 +119,9 @@ impl Effects<'_> {
         let members = if run.decodes { self.on.batch.decode_set().len() } else { 0 };
         let ends_prefills = self.on.batch.layers().is_last();
         let shape = self.on.run.shape();
-        let discarded = self.on.batch.discarded().len() as u64;
-        self.on.observers.observe_run(&Ended { run, steps, shape, members, discarded, ends_prefills });
+        let (discarded, discarded_tokens) = self.on.batch.count_discarded();
+        let ended = Ended { run, steps, shape, members, discarded, discarded_tokens, ends_prefills };
+        self.on.observers.observe_run(&ended);
         if run.copying > 0 {
             rare();
             self.apply_apart(run, steps);

@@ -114,6 +114,8 @@ pub(in crate::instance) struct Ended<'a> {
     pub(in crate::instance) members: u64,
     /// Requests that had ended before, whose tokens are discarded.
     pub(in crate::instance) discarded: u64,
+    /// These tokens.
+    pub(in crate::instance) discarded_tokens: u64,
     /// Whether the prefills run in it with their last layers.
     pub(in crate::instance) ends_prefills: bool,
 }

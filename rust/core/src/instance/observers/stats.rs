@@ -25,12 +25,13 @@ impl InstanceStats {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "it is told of at one place, once a run")]
     pub(super) fn observe_run(&mut self, ended: &Ended) {
-        let &Ended { run, steps, shape, members, discarded, ends_prefills } = ended;
+        let &Ended { run, steps, shape, members, discarded, ends_prefills, .. } = ended;
         // A batch computes its tokens once, in however many groups of layers.
         if ends_prefills {
             self.prefill_tokens += shape.prefill_tokens;
         }
         self.decode_tokens += shape.decode_requests - members - discarded;
+        self.discarded_tokens += ended.discarded_tokens;
         self.extrapolated.add(run.extrapolation, steps);
     }
 

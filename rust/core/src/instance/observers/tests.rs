@@ -205,6 +205,7 @@ fn tokens_of_prefills_count_with_their_last_layers() {
             shape: &shape,
             members: 2,
             discarded: 0,
+            discarded_tokens: 0,
             ends_prefills,
         });
     }
