@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from paceline.result import Result, load_result
     from paceline.runs import Recipe, Run, read_run
     from paceline.simulation import Simulation
-    from paceline.speculation import AcceptanceLength, ByPosition, Draft, Listed, Speculation
+    from paceline.speculation import AcceptanceLength, ByPosition, Draft, FromColumn, Listed, Speculation
     from paceline.sweeping import Grid, Sweep, read_grid, read_sweep, sweep
     from paceline.synthesis import synthesize
     from paceline.trace import Trace, read_trace
@@ -62,6 +62,7 @@ __all__ = [
     "Draft",
     "Energy",
     "ForkError",
+    "FromColumn",
     "Gpu",
     "Grid",
     "HostTier",
@@ -140,7 +141,7 @@ _HOMES = {
     "result": ("Result", "load_result"),
     "runs": ("Recipe", "Run", "read_run"),
     "simulation": ("Simulation",),
-    "speculation": ("AcceptanceLength", "ByPosition", "Draft", "Listed", "Speculation"),
+    "speculation": ("AcceptanceLength", "ByPosition", "Draft", "FromColumn", "Listed", "Speculation"),
     "sweeping": ("Grid", "Sweep", "read_grid", "read_sweep", "sweep"),
     "objectives": ("SLO",),
     "planning": ("Candidates", "capacity", "plan"),

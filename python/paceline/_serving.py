@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paceline.deployment import Cluster, Instance
 from paceline.deployment.kv_layout import check_same_kv, check_states
@@ -14,12 +14,21 @@ from paceline.kernels.loaded import is_table
 from paceline.policy import Pace, Policy, Scheduler
 from paceline.policy.expressions.wire import Names
 from paceline.policy.reach import moves_of
+from paceline.speculation.column import resolve_columns
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["name_models", "served"]
 
 
-def served(cluster: Cluster, policy: Policy, names: Names, pace: Pace | None) -> dict[str, Any]:
-    """Return the instances with their schedulers and the rules, as arguments of `_native.run`."""
+def served(
+    cluster: Cluster, policy: Policy, names: Names, pace: Pace | None, frame: pl.DataFrame | None = None
+) -> dict[str, Any]:
+    """Return the instances with their schedulers and the rules, as arguments of `_native.run`.
+
+    ``frame`` is the table of the trace; None: requests are submitted from outside.
+    """
     count = len(cluster.instances)
     rules = policy.to_wire(instances=count, tenants=names.tenants)
     check_same_kv(cluster.instances, moves_of(policy, count))
@@ -33,7 +42,8 @@ def served(cluster: Cluster, policy: Policy, names: Names, pace: Pace | None) ->
     distinct = {pair: dict(_wire(*pair, names)) for pair in dict.fromkeys(placed)}
     lockstep = _lockstep(cluster, distinct, policy)
     links = None if cluster.links is None else cluster.links.to_wire(instances=count)
-    return {"instances": [distinct[pair] for pair in placed], **rules, "links": links, "lockstep": lockstep}
+    instances = resolve_columns([distinct[pair] for pair in placed], frame)
+    return {"instances": instances, **rules, "links": links, "lockstep": lockstep}
 
 
 def name_models(wires: list[dict[str, Any]], cluster: Cluster, models: Sequence[str]) -> None:

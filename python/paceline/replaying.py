@@ -123,7 +123,7 @@ def replay(
     columns = _native.columns(trace, policy, sessions=by_session, served=named)
     arrivals = columns["arrival_ticks"]
     names = policy.names(_native.tenants(trace) if "tenant" in columns else ())
-    serving = served(cluster, policy, names, pace)
+    serving = served(cluster, policy, names, pace, trace.frame)
     warn_of_misuse(policy, names.tenants)
     if named:
         name_models(serving["instances"], cluster, _native.models(trace, named))

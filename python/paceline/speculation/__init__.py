@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from paceline.speculation.acceptance import Acceptance, AcceptanceLength, ByPosition, Listed
+from paceline.speculation.acceptance import AcceptanceLength, ByPosition, Listed
+from paceline.speculation.column import Acceptance, FromColumn
 from paceline.speculation.draft import Draft
 from paceline.speculation.golden import golden_length, golden_names
 from paceline.speculation.speculation import Speculation
@@ -12,6 +13,7 @@ __all__ = [
     "AcceptanceLength",
     "ByPosition",
     "Draft",
+    "FromColumn",
     "Listed",
     "Speculation",
     "golden_length",

@@ -11,7 +11,7 @@ from paceline import _check
 from paceline._arguments import typed_fields
 from paceline.errors import ConfigError
 
-__all__ = ["MOST_DRAFTS", "Acceptance", "AcceptanceLength", "ByPosition", "Listed"]
+__all__ = ["MOST_DRAFTS", "AcceptanceLength", "ByPosition", "Listed"]
 
 MOST_DRAFTS = 64
 """The most drafts of a request in a step: ``rust/core/src/config/speculation.rs``."""
@@ -221,7 +221,3 @@ class Listed:
     def to_list(self) -> dict[str, Any]:
         """Return the list as the engine reads it."""
         return {"stride": self.stride, "values": list(self.values)}
-
-
-Acceptance = AcceptanceLength | ByPosition | Listed
-"""Any rule of what is accepted."""

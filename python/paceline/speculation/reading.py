@@ -9,13 +9,14 @@ from paceline._toml import build, table
 from paceline.cost import cost_from_table, cost_to_table
 from paceline.errors import ConfigError
 from paceline.model import Model
-from paceline.speculation.acceptance import Acceptance, AcceptanceLength, ByPosition, Listed
+from paceline.speculation.acceptance import AcceptanceLength, ByPosition, Listed
+from paceline.speculation.column import Acceptance, FromColumn
 from paceline.speculation.draft import Draft
 from paceline.speculation.speculation import Speculation
 
 __all__ = ["speculation_from_table", "speculation_to_table"]
 
-_RULES = {"length": AcceptanceLength, "by_position": ByPosition, "listed": Listed}
+_RULES = {"length": AcceptanceLength, "by_position": ByPosition, "listed": Listed, "column": FromColumn}
 
 
 def speculation_to_table(speculation: Speculation) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from paceline.errors import ConfigError, PacelineWarning
 from paceline.hardware import Gpu
 from paceline.model import Model
 from paceline.speculation.acceptance import MOST_DRAFTS, AcceptanceLength, ByPosition, Listed
+from paceline.speculation.column import FromColumn
 from paceline.speculation.draft import Draft
 
 __all__ = ["Speculation"]
@@ -33,7 +34,8 @@ class Speculation:
     tokens
         Drafts of a request in a step, ``num_speculative_tokens`` of vLLM.
     acceptance
-        Which drafts are accepted: :class:`AcceptanceLength`, :class:`ByPosition` or :class:`Listed`.
+        Which drafts are accepted: :class:`AcceptanceLength`, :class:`ByPosition`, :class:`Listed` or
+        :class:`FromColumn`.
     method
         What proposes them. ``"eagle"`` (also EAGLE-3), ``"mtp"`` and ``"draft_model"`` allocate ``tokens``
         further slots for the drafter's KV; ``"ngram"`` none. A draft model takes an input slot of the budget
@@ -72,7 +74,7 @@ class Speculation:
     """
 
     tokens: int
-    acceptance: AcceptanceLength | ByPosition | Listed
+    acceptance: AcceptanceLength | ByPosition | Listed | FromColumn
     method: Literal["eagle", "mtp", "draft_model", "ngram"] = "eagle"
     tokens_by_batch: tuple[tuple[int, int], ...] = ()
     proposals: Listed | None = None
@@ -82,11 +84,11 @@ class Speculation:
 
     def __post_init__(self) -> None:
         _check.count("tokens of a Speculation", self.tokens, most=MOST_DRAFTS, why="no method proposes more")
-        rules = AcceptanceLength | ByPosition | Listed
+        rules = AcceptanceLength | ByPosition | Listed | FromColumn
         if not isinstance(self.acceptance, rules):
             raise ConfigError(
-                "acceptance of a Speculation must be an AcceptanceLength, a ByPosition or a Listed, "
-                f"was {_check.said(self.acceptance)}"
+                "acceptance of a Speculation must be an AcceptanceLength, a ByPosition, a Listed or a "
+                f"FromColumn, was {_check.said(self.acceptance)}"
             )
         self.acceptance.check(self.tokens)
         for name, value, kind in (("proposals", self.proposals, Listed), ("draft", self.draft, Draft)):

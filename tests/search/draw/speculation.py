@@ -43,11 +43,15 @@ def listed(source: Source, stride: int, tokens: int) -> Wire:
 
 
 def acceptance(source: Source, tokens: int) -> Wire:
-    match source.pick(("periodic", "periodic", "drawn", "listed")):
+    match source.pick(("periodic", "periodic", "by_row", "drawn", "listed")):
         case "periodic":
             least = source.whole(1, tokens)
             yields = [least + source.whole(0, 1) for _ in range(source.whole(1, 4))]
             return {"kind": "periodic", "yields": yields}
+        case "by_row":
+            one = source.whole(1, 7)
+            means = [source.whole(one, one * (tokens + 1)) for _ in range(source.whole(1, 6))]
+            return {"kind": "by_row", "denominator": one, "numerators": means}
         case "drawn":
             chances = [source.pick((0, CERTAIN // 3, CERTAIN // 2, CERTAIN)) for _ in range(tokens)]
             return {"kind": "drawn", "chances": chances, "seed": source.whole(0, 9)}

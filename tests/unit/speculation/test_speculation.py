@@ -34,7 +34,10 @@ NGRAM: dict[str, Any] = {**EAGLE, "method": "ngram", "draft": None}
     [
         ({"tokens": 0}, "tokens of a Speculation must be"),
         ({"tokens": 1}, r"at most 2 with 1 drafts, was 2\.5"),
-        ({"acceptance": 2.5}, r"must be an AcceptanceLength, a ByPosition or a Listed, was 2\.5"),
+        (
+            {"acceptance": 2.5},
+            r"must be an AcceptanceLength, a ByPosition, a Listed or a FromColumn, was 2\.5",
+        ),
         ({"method": "ngram", "draft": Draft()}, "must be None if method is ngram"),
         ({"proposals": Listed((1,))}, "must be None unless method is ngram"),
         ({"tokens_by_batch": ((2, 1),)}, "must begin at 1 request"),

@@ -66,6 +66,14 @@ pub enum DraftAcceptance {
         /// The numbers, each at least 1.
         yields: Vec<u32>,
     },
+    /// Of each request, the mean of the tokens that its steps yield, as evenly as possible: in `i` steps
+    /// `i * numerators[row % len] / denominator`, rounded down.
+    ByRow {
+        /// The denominator of each mean.
+        denominator: u32,
+        /// The numerators, by row of the trace.
+        numerators: Vec<u32>,
+    },
     /// Drawn for each draft, in order, until the first that is rejected.
     Drawn {
         /// By position: the probability of being accepted once those before are, times 2^32.
@@ -157,6 +165,19 @@ impl DraftAcceptance {
                 if chances.len() > MOST_DRAFTS as usize || chances.iter().any(|chance| *chance > 1 << 32) {
                     return Err(format!(
                         "must be at most {MOST_DRAFTS} chances of at most 2^32, was {chances:?}"
+                    ));
+                }
+            }
+            Self::ByRow { denominator, numerators } => {
+                let most = u64::from(*denominator) * u64::from(MOST_DRAFTS + 1);
+                let bounds = u64::from(*denominator)..=most;
+                if *denominator == 0 || numerators.is_empty() {
+                    return Err("must have a denominator above 0 and at least one numerator".into());
+                }
+                if let Some(other) = numerators.iter().find(|&&of| !bounds.contains(&u64::from(of))) {
+                    let tokens = MOST_DRAFTS + 1;
+                    return Err(format!(
+                        "must yield 1 to {tokens} tokens a step, was {other} / {denominator}"
                     ));
                 }
             }

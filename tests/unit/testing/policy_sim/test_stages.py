@@ -219,7 +219,8 @@ def test_a_request_that_has_ended_is_the_victim_of_the_step_decided_before() -> 
     """Row 1 yields its last token at 20, with the step in flight as the step from 20 on is decided.
 
     Both hold three of six blocks then. Row 0 lacks a fourth: the last admitted is preempted, which is row 1
-    for that decision, and which keeps both its tokens.
+    for that decision, and which keeps both its tokens. vLLM counts the preemption when it reads the events of
+    the request's last output (`IterationStats.update_from_events`, 0.33.0).
     """
     requests = [TraceRequest(0, 2, 5), TraceRequest(0, 2, 2)]
     outcome = replayed(
@@ -233,7 +234,7 @@ def test_a_request_that_has_ended_is_the_victim_of_the_step_decided_before() -> 
     )
     assert tokens(outcome) == [[10, 20, 30, 40, 50], [10, 20]]
     assert [row[2] for row in rows(outcome)] == [[], [], [1], [], []]
-    assert [request.preemptions for request in outcome.requests] == [0, 0]
+    assert [request.preemptions for request in outcome.requests] == [0, 1]
 
 
 def test_a_step_decided_ahead_computes_drafts_of_a_request_that_may_have_ended() -> None:

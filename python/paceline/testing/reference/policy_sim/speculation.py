@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 from paceline.testing.reference.policy_sim.request import Request
@@ -73,6 +75,8 @@ class Speculation:
         rule = self._rules["acceptance"]
         if rule["kind"] == "listed":
             return _listed(rule, row, outputs)
+        if rule["kind"] == "by_row":
+            return _by_row(rule, row, outputs)
         if rule["kind"] == "drawn":
             return _drawn(rule["seed"], rule["chances"], row, outputs)
         # Steps yield the numbers in turn, from the first token after the prompt's on.
@@ -81,6 +85,15 @@ class Speculation:
             after += rule["yields"][step % len(rule["yields"])]
             step += 1
         return int(rule["yields"][step % len(rule["yields"])]) - 1
+
+
+def _by_row(rule: dict[str, Any], row: int, outputs: int) -> int:
+    """Return the accepted drafts of a row with its own mean, counting its steps from the first one."""
+    mean = Fraction(rule["numerators"][row % len(rule["numerators"])], rule["denominator"])
+    step = 0
+    while 1 + math.floor(step * mean) < outputs:
+        step += 1
+    return math.floor((step + 1) * mean) - math.floor(step * mean) - 1
 
 
 def _listed(listed: dict[str, Any], row: int, outputs: int) -> int:

@@ -28,6 +28,10 @@ impl Verifier {
         match &self.rule {
             DraftAcceptance::Listed(listed) => listed.at(row, outputs),
             DraftAcceptance::Periodic { yields } => yields[self.step_at(outputs)] - 1,
+            DraftAcceptance::ByRow { denominator, numerators } => {
+                let mean = numerators[row as usize % numerators.len()];
+                yielded_by(u64::from(mean), u64::from(*denominator), outputs) - 1
+            }
             DraftAcceptance::Drawn { chances, seed } => {
                 let draws = chances.iter().zip(1..);
                 draws.take_while(|(chance, position)| draw(*seed, row, outputs, *position) < **chance).count()
@@ -43,6 +47,13 @@ impl Verifier {
         let rest = u64::from(outputs.saturating_sub(1)) % all;
         self.sums.partition_point(|&sum| sum < rest) % period
     }
+}
+
+/// Tokens of the step of a request that has yielded `outputs` tokens, where `i` steps yield `i * mean / one`, rounded down.
+/// The first token is the prompt's. A request whose drafts were cut is between two steps, and goes on with the later one.
+fn yielded_by(mean: u64, one: u64, outputs: u32) -> u32 {
+    let steps = (u64::from(outputs.saturating_sub(1)) * one).div_ceil(mean);
+    ((steps + 1) * mean / one - steps * mean / one) as u32
 }
 
 /// A number below 2^32, drawn for a draft at a position: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom
@@ -79,6 +90,21 @@ mod tests {
         assert_eq!([1, 3, 6, 8].map(|outputs| verifier.accepted(0, outputs)), [1, 2, 1, 2]);
         // Cut to one of three tokens, the request has 4, and goes on with the step that it would have at 6.
         assert_eq!(verifier.accepted(0, 4), 1);
+    }
+
+    #[test]
+    fn each_row_has_a_mean_of_its_own() {
+        let rule = DraftAcceptance::ByRow { denominator: 4, numerators: vec![10, 4, 11] };
+        let verifier = Verifier::new(&rule);
+        // Tokens after 1, 2, … steps at 2.5 a step: 2, 5, 7, 10; at 2.75: 2, 5, 8, 11. The prompt's is one more.
+        assert_eq!([1, 3, 6, 8].map(|outputs| verifier.accepted(0, outputs)), [1, 2, 1, 2]);
+        assert_eq!([1, 3, 6, 9, 12].map(|outputs| verifier.accepted(2, outputs)), [1, 2, 2, 2, 1]);
+        assert_eq!([1, 2, 3].map(|outputs| verifier.accepted(1, outputs)), [0, 0, 0]);
+        // Cut to one of three tokens, the request has 4, and goes on with the step that it would have at 6.
+        assert_eq!(verifier.accepted(0, 4), 1);
+        let last =
+            Verifier::new(&DraftAcceptance::ByRow { denominator: u32::MAX, numerators: vec![u32::MAX] });
+        assert_eq!(last.accepted(0, u32::MAX), 0, "it fits into 64 bits");
     }
 
     #[test]
