@@ -41,7 +41,6 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Progress;
     use super::*;
     use crate::instance::Part;
     use crate::instance::batch::Progress;
