@@ -9,6 +9,7 @@ from paceline import _check
 from paceline._arguments import typed_fields
 from paceline._clock import ticks
 from paceline.errors import ConfigError
+from paceline.model import Model
 
 __all__ = ["HostTier"]
 
@@ -106,6 +107,23 @@ class HostTier:
             raise ConfigError(f"bytes_per_s of a HostTier must be above 0 bytes, was {self.bytes_per_s}")
         if not 0 <= self.latency_s < 1e6:
             raise ConfigError(f"latency_s of a HostTier must be 0 or more seconds, was {self.latency_s}")
+
+    def check_beside(self, model: Model | None, *, stages: int, drafts: bool) -> None:
+        """Refuse parts of an instance that are not modelled with a tier.
+
+        Raises
+        ------
+        ConfigError
+            If tokens are drafted, the pipeline has several stages, or a chunk does not have all that the model
+            keeps of a sequence.
+        """
+        rule = "tier of an Instance must be None"
+        if drafts:
+            raise ConfigError(f"{rule} with speculation: they are not modelled together")
+        if stages > 1:
+            raise ConfigError(f"{rule} unless pipeline_parallel is 1, was {stages}")
+        if model is not None and model.recurrent is not None:
+            raise ConfigError(f"{rule} for {model.name}, whose states a chunk does not have")
 
     def to_wire(self, *, block_bytes: int, gpus: int, pcie_bytes_per_s: float | None) -> dict[str, Any]:
         """Return the tier as the engine reads it.

@@ -180,38 +180,23 @@ class Instance:
             raise ConfigError(
                 f"cost of an Instance must be an Affine, a Roofline or a Table, was {_check.said(self.cost)}"
             )
-        if not (self.speculation is None or isinstance(self.speculation, Speculation)):
-            raise ConfigError(
-                f"speculation of an Instance must be a Speculation, was {_check.said(self.speculation)}"
-            )
-        self._check_tier()
-        if not (self.cuda_graphs is None or isinstance(self.cuda_graphs, CudaGraphs)):
-            raise ConfigError(
-                f"cuda_graphs of an Instance must be CudaGraphs, was {_check.said(self.cuda_graphs)}"
+        parts = (
+            ("speculation", "a ", Speculation),
+            ("cuda_graphs", "", CudaGraphs),
+            ("tier", "a ", HostTier),
+        )
+        for name, article, part in parts:
+            value = getattr(self, name)
+            if not (value is None or isinstance(value, part)):
+                said = f"must be {article}{part.__name__}, was {_check.said(value)}"
+                raise ConfigError(f"{name} of an Instance {said}")
+        if self.tier is not None:
+            self.tier.check_beside(
+                self.resolved_model, stages=self.pipeline_parallel, drafts=self.speculation is not None
             )
         if self.served_model_name == "":
             raise ConfigError("served_model_name of an Instance must be a name, or None for all, was ''")
         self._check_fit()
-
-    def _check_tier(self) -> None:
-        """Refuse a tier with parts that are not modelled with it."""
-        tier = self.tier
-        if tier is None:
-            return
-        if not isinstance(tier, HostTier):
-            raise ConfigError(f"tier of an Instance must be a HostTier, was {_check.said(tier)}")
-        if self.speculation is not None:
-            raise ConfigError(
-                "tier of an Instance must be None with speculation, which is not modelled with it"
-            )
-        if self.pipeline_parallel > 1:
-            stages = self.pipeline_parallel
-            raise ConfigError(f"tier of an Instance must be None unless pipeline_parallel is 1, was {stages}")
-        model = self.resolved_model
-        if model is not None and model.recurrent is not None:
-            raise ConfigError(
-                f"tier of an Instance must be None for {model.name}, whose states a chunk does not have"
-            )
 
     def _tier(self) -> dict[str, Any]:
         if self.tier is None:
