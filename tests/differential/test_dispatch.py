@@ -19,6 +19,7 @@ POOLS = {"prefill": 2, "decode": 2}
 ROUTED: dict[str, Policy] = {
     "autoscaled": policies.autoscaled(serving=2, off=2, period_s=0.05, start_s=0.1),
     "dynamo_disaggregated": policies.dynamo_disaggregated(**POOLS, local_below_tokens=12, block_tokens=4),
+    "hpa": policies.hpa(metric="requests", target=2.5, serving=2, off=2, period_s=0.05, start_s=0.1),
     "llm_d_disaggregated": policies.llm_d_disaggregated(**POOLS, non_cached_tokens=5),
     "llumnix": policies.llumnix(metric="kv_blocks_ratio", scheduler=policies.vllm().scheduler_of(0)),
     "llumnix_adaptive": policies.llumnix_adaptive(request_s=0.01, period_s=0.05),

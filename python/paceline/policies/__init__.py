@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from paceline.policies.fastserve import fastserve
     from paceline.policies.fcfs import fcfs
     from paceline.policies.flow_control import flow_control
+    from paceline.policies.hpa import hpa
     from paceline.policies.las import las
     from paceline.policies.layered_prefill import authors_chunked, authors_orca, layered_prefill
     from paceline.policies.llm_d import llm_d
@@ -75,6 +76,7 @@ __all__ = [
     "fastserve",
     "fcfs",
     "flow_control",
+    "hpa",
     "las",
     "layered_prefill",
     "llm_d",
@@ -129,6 +131,7 @@ attach(
         "fastserve": ("fastserve",),
         "fcfs": ("fcfs",),
         "flow_control": ("flow_control",),
+        "hpa": ("hpa",),
         "las": ("las",),
         "layered_prefill": ("authors_chunked", "authors_orca", "layered_prefill"),
         "llm_d": ("llm_d",),
