@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from paceline.policies.vllm_v0 import vllm_v0
     from paceline.policies.vtc import vtc
     from paceline.policies.weighted_fair import weighted_fair
+    from paceline.policies.wva import wva
 
 __all__ = [
     "DynamoTracking",
@@ -112,6 +113,7 @@ __all__ = [
     "vllm_v0",
     "vtc",
     "weighted_fair",
+    "wva",
 ]
 
 attach(
@@ -166,5 +168,6 @@ attach(
         "vllm_v0": ("vllm_v0",),
         "vtc": ("vtc",),
         "weighted_fair": ("weighted_fair",),
+        "wva": ("wva",),
     },
 )

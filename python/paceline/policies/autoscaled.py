@@ -79,5 +79,5 @@ def autoscaled(
     low = cluster.all(load < (below if down is None else down), within="serving")
     start = flip(pick(min=inst.index, within="off"), to="serving", when=settled & high, keep=0)
     stop = flip(pick(min=inst.outstanding_tokens, within="serving"), to="off", when=settled & low, keep=least)
-    every = {period_s: [first_of(start, stop)]}
+    every = [(period_s, [first_of(start, stop)])]
     return switched("autoscaled", every, serving=serving, off=off, start_s=start_s, scheduler=scheduler)

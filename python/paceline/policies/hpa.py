@@ -118,4 +118,5 @@ def hpa(
         up=up,
         down=down,
     )
-    return switched("hpa", {period_s: [size]}, serving=serving, off=off, start_s=start_s, scheduler=scheduler)
+    every = [(period_s, [size])]
+    return switched("hpa", every, serving=serving, off=off, start_s=start_s, scheduler=scheduler)

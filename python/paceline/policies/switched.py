@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from paceline.policies.vllm import vllm
 from paceline.policy import Policy, Pools, Scheduler, fewest_requests, first_of, inst
-from paceline.policy.policy import Action
+from paceline.policy.wire import Action
 
 __all__ = ["PRESENT", "switched"]
 
@@ -16,7 +16,7 @@ PRESENT = ("serving", "off→serving")
 
 def switched(
     name: str,
-    every: Mapping[float, Sequence[Action]],
+    every: Sequence[tuple[float, Sequence[Action]]],
     *,
     serving: int,
     off: int,
@@ -38,5 +38,5 @@ def switched(
             switched_off="off",
         ),
         on_arrival=first_of(fewest_requests(within="serving"), fewest_requests(within=PRESENT)),
-        every=every,
+        every=tuple((seconds, tuple(actions)) for seconds, actions in every),
     )

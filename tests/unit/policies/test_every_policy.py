@@ -277,6 +277,16 @@ CLUSTERED: dict[str, st.SearchStrategy[Policy]] = {
         chunk_tokens=CHUNKS,
         **POOLS,
     ),
+    "wva": st.builds(
+        policies.wva,
+        serving=st.just(2),
+        off=st.just(2),
+        kv_threshold=st.sampled_from([0.2, 0.8]),
+        queue_threshold=st.sampled_from([1.0, 5.0]),
+        period_s=OFTEN,
+        scrape_s=OFTEN,
+        start_s=st.sampled_from([0.0, 2.0, 60.0]),
+    ),
     "vllm_balancer": st.builds(
         policies.vllm_balancer,
         version=st.sampled_from(["0.11", "0.33"]),
