@@ -34,7 +34,7 @@ def page() -> str:
 
 
 def _row(meaning: Meaning) -> str:
-    given = {"nothing": "", "request": "(req)", "class": '("class")', "column": '("column")'}[meaning.takes]
+    given = {"nothing": "", "request": "(req)"}.get(meaning.takes, f'("{meaning.takes}")')
     unit = meaning.unit or {"truth": "true or false", "number": ""}.get(meaning.kind, "a name")
     drifts = "yes" if meaning.drifts else ""
     return f"| `{meaning.space}.{meaning.name}{given}` | {unit} | {drifts} | {meaning.text} |\n"

@@ -66,9 +66,12 @@ OF_BLOCK = {
 OF_INSTANCE = {
     meaning.wire: meaning
     for meaning in FIELDS.values()
-    if meaning.space == "inst" and meaning.takes != "request" and meaning.wire not in BOOKED
+    if meaning.space == "inst" and meaning.takes not in ("request", "gauge") and meaning.wire not in BOOKED
 }
-"""Fields of an instance alone, by the engine's name of them, but for those that need books of the router."""
+"""Fields of an instance alone, by the engine's name of them.
+
+Without those that need books of the router, or a gauge: the search draws gauges in monitors.
+"""
 
 ABOUT_A_REQUEST = {
     meaning.wire: meaning

@@ -41,6 +41,8 @@ def document(**changes: Any) -> dict[str, Any]:
         "uses_oracle": False,
         "borrowed_fits": [],
         "steps": 1_000_000,
+        "instance_s": {},
+        "on_s": 100.0,
         "extrapolated": {},
         "hbm_bytes": None,
         "kv_transfers": 0,
@@ -85,6 +87,14 @@ def test_single_figures_follow(capsys: pytest.CaptureFixture[str]) -> None:
         "KV cache     12.5% in use on average, 100.0% at most",
         "preemptions  7 in 1,000,000 steps",
     ]
+
+
+def test_instance_hours_are_shown_if_instances_were_off(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two instances in 9,000 s are 5 hours; one of them was off for 5,400 s."""
+    pools = {"instance_s": {"serving": 12_000.0, "off→serving": 600.0, "off": 5_400.0}, "on_s": 12_600.0}
+    assert "switched on  3.500 of 5.000 instance-hours" in lines(capsys, totals=pools)
+    always = {"instance_s": {"prefill": 9_000.0, "decode": 9_000.0}, "on_s": 18_000.0}
+    assert not any("instance-hours" in line for line in lines(capsys, totals=always))
 
 
 def test_rejected_and_unfinished_requests_are_counted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,11 +19,23 @@ POOLS = {"prefill": 2, "decode": 2}
 ROUTED: dict[str, Policy] = {
     "autoscaled": policies.autoscaled(serving=2, off=2, period_s=0.05, start_s=0.1),
     "dynamo_disaggregated": policies.dynamo_disaggregated(**POOLS, local_below_tokens=12, block_tokens=4),
+    "hpa": policies.hpa(metric="requests", target=2.5, serving=2, off=2, period_s=0.05, start_s=0.1),
     "llm_d_disaggregated": policies.llm_d_disaggregated(**POOLS, non_cached_tokens=5),
     "llumnix": policies.llumnix(metric="kv_blocks_ratio", scheduler=policies.vllm().scheduler_of(0)),
     "llumnix_adaptive": policies.llumnix_adaptive(request_s=0.01, period_s=0.05),
     "mooncake": policies.mooncake(**POOLS, ttft=0.05, tbt=1.0, store_block_tokens=4),
     "power_of_two": policies.power_of_two(seed=3),
+    "wva": policies.wva(
+        serving=2,
+        off=2,
+        kv_threshold=0.3,
+        queue_threshold=2.0,
+        queue_spare=1.0,
+        peak_s=0.06,
+        scrape_s=0.02,
+        period_s=0.05,
+        start_s=0.1,
+    ),
     "tetri_infer": policies.tetri_infer(**POOLS, bucket_tokens=8, chunk_tokens=8),
     "vllm_balancer": policies.vllm_balancer(clients=2, report_s=0.05),
 }

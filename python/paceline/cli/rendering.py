@@ -100,12 +100,21 @@ def _facts(totals: dict[str, Any]) -> list[tuple[str, str]]:
         ("throughput", f"{_figure(totals['requests_per_s'])} requests/s over {totals['makespan_s']:,.1f} s"),
         ("", f"{tokens}, {totals['total_tokens_per_s']:,.0f} with prompts"),
         ("batch", batch),
+        *_instance_hours(totals),
         ("KV cache", f"{totals['mean_kv_use']:.1%} in use on average, {totals['peak_kv_use']:.1%} at most"),
         ("preemptions", f"{totals['preemptions']:,} in {totals['steps']:,} steps"),
         *(("extrapolated", fact) for fact in _beyond(totals)),
         *_memory(totals),
         *_traffic(totals),
     ]
+
+
+def _instance_hours(totals: dict[str, Any]) -> list[tuple[str, str]]:
+    """Say for how long instances were switched on, if any was off."""
+    on, whole = totals["on_s"] / 3600, sum(totals["instance_s"].values()) / 3600
+    # The sums of the pools are rounded one by one.
+    always = on >= whole * (1 - 1e-9)
+    return [] if always else [("switched on", f"{_figure(on)} of {_figure(whole)} instance-hours")]
 
 
 def _beyond(totals: dict[str, Any]) -> list[str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from paceline.policies.fastserve import fastserve
     from paceline.policies.fcfs import fcfs
     from paceline.policies.flow_control import flow_control
+    from paceline.policies.hpa import hpa
     from paceline.policies.las import las
     from paceline.policies.layered_prefill import authors_chunked, authors_orca, layered_prefill
     from paceline.policies.llm_d import llm_d
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from paceline.policies.vllm_v0 import vllm_v0
     from paceline.policies.vtc import vtc
     from paceline.policies.weighted_fair import weighted_fair
+    from paceline.policies.wva import wva
 
 __all__ = [
     "DynamoTracking",
@@ -75,6 +77,7 @@ __all__ = [
     "fastserve",
     "fcfs",
     "flow_control",
+    "hpa",
     "las",
     "layered_prefill",
     "llm_d",
@@ -110,6 +113,7 @@ __all__ = [
     "vllm_v0",
     "vtc",
     "weighted_fair",
+    "wva",
 ]
 
 attach(
@@ -129,6 +133,7 @@ attach(
         "fastserve": ("fastserve",),
         "fcfs": ("fcfs",),
         "flow_control": ("flow_control",),
+        "hpa": ("hpa",),
         "las": ("las",),
         "layered_prefill": ("authors_chunked", "authors_orca", "layered_prefill"),
         "llm_d": ("llm_d",),
@@ -163,5 +168,6 @@ attach(
         "vllm_v0": ("vllm_v0",),
         "vtc": ("vtc",),
         "weighted_fair": ("weighted_fair",),
+        "wva": ("wva",),
     },
 )

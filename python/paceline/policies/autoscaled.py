@@ -6,8 +6,8 @@ from typing import Literal
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
-from paceline.policies.vllm import vllm
-from paceline.policy import Policy, Pools, Scheduler, cluster, fewest_requests, first_of, flip, inst, pick
+from paceline.policies.switched import switched
+from paceline.policy import Policy, Scheduler, cluster, first_of, flip, inst, pick
 
 __all__ = ["autoscaled"]
 
@@ -79,17 +79,5 @@ def autoscaled(
     low = cluster.all(load < (below if down is None else down), within="serving")
     start = flip(pick(min=inst.index, within="off"), to="serving", when=settled & high, keep=0)
     stop = flip(pick(min=inst.outstanding_tokens, within="serving"), to="off", when=settled & low, keep=least)
-    return Policy(
-        name="autoscaled",
-        scheduler=vllm().scheduler if scheduler is None else scheduler,
-        pools=Pools(
-            serving=serving,
-            off=off,
-            leaving={"off→serving": start_s, "serving→off": inst.requests == 0},
-            switched_off="off",
-        ),
-        on_arrival=first_of(
-            fewest_requests(within="serving"), fewest_requests(within=["serving", "off→serving"])
-        ),
-        every={period_s: [first_of(start, stop)]},
-    )
+    every = [(period_s, [first_of(start, stop)])]
+    return switched("autoscaled", every, serving=serving, off=off, start_s=start_s, scheduler=scheduler)

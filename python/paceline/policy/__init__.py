@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         where,
     )
     from paceline.policy.flips import Flip, flip
+    from paceline.policy.gauges import Gauge, gauge
     from paceline.policy.handover import Handover
     from paceline.policy.loras import Loras
     from paceline.policy.monitors import Live, Migrate, migrate
@@ -75,6 +76,7 @@ __all__ = [
     "Expr",
     "Flip",
     "Gather",
+    "Gauge",
     "Groups",
     "Handover",
     "Layered",
@@ -112,6 +114,7 @@ __all__ = [
     "fewest_tokens",
     "first_of",
     "flip",
+    "gauge",
     "hold",
     "ilog2",
     "inst",
@@ -153,6 +156,7 @@ attach(
             "where",
         ),
         "flips": ("Flip", "flip"),
+        "gauges": ("Gauge", "gauge"),
         "handover": ("Handover",),
         "loras": ("Loras",),
         "monitors": ("Live", "Migrate", "migrate"),

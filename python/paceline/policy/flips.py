@@ -110,7 +110,8 @@ def check_action(action: object, what: str) -> None:
         If it does not flip whatever it picks, or a part needs a request.
     """
     if not _flips(action):
-        raise PolicyError(f"{what} must have lists of migrate(), flip() and scale(), was {said(action)}")
+        actions = "migrate(), flip(), scale() and gauge()"
+        raise PolicyError(f"{what} must have lists of {actions}, was {said(action)}")
     check_flips(action, what)
     for part in each(action):
         if isinstance(part, Pick):

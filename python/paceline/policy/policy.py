@@ -19,6 +19,7 @@ from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.tree import Expr, Field
 from paceline.policy.expressions.wire import Names
 from paceline.policy.flips import Flip, check_action, check_flips
+from paceline.policy.gauges import Gauge, gauges_in
 from paceline.policy.handover import Handover
 from paceline.policy.monitors import Migrate
 from paceline.policy.pacing import Pace
@@ -28,11 +29,9 @@ from paceline.policy.rule_checks import check
 from paceline.policy.rules import (
     Affinity,
     AffinityKey,
-    FirstOf,
     PromptOwner,
     Routing,
     Rule,
-    When,
     each,
     is_rule,
 )
@@ -43,12 +42,9 @@ from paceline.policy.serialize import handover_to_table, monitors_to_tables, pol
 from paceline.policy.stages import Select
 from paceline.policy.switched_off import check_switched_off
 from paceline.policy.value import Value, shown
-from paceline.policy.wire import MOMENTS, check_names, expressions_in, routing_to_wire, rules_in
+from paceline.policy.wire import MOMENTS, Action, check_names, expressions_in, routing_to_wire, rules_in
 
 __all__ = ["Action", "Policy", "Routing"]
-
-Action = Migrate | Scale | Flip | When | FirstOf
-"""What a monitor does: a `migrate`, a `scale`, or a `flip` and what is made of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -98,8 +94,8 @@ class Policy(Value):
         The instance that it migrates to after its last reasoning token; None: it
         stays.
     every
-        Monitors: a dictionary of periods in seconds and lists of `migrate`, `flip`
-        and `scale`. Kept as pairs.
+        Monitors: a dictionary of periods in seconds and lists of `migrate`, `flip`,
+        `scale` and `gauge`. Kept as pairs.
     pools
         The pool of each instance at the start; None: all instances are alike.
     handover
@@ -362,6 +358,7 @@ class Policy(Value):
             pools=() if self.pools is None else self.pools.names,
             classes=tuple(each.name for each in self.schedulers[0].classes),
             columns=self.numbers,
+            gauges=gauges_in(action for _, actions in self.monitors for action in actions),
             bounds={} if self.slo is None else self.slo.bounds(),
         )
 
@@ -509,6 +506,6 @@ def _monitors(every: object) -> tuple[tuple[float, tuple[Action, ...]], ...]:
                 f"every must have periods of 1e-9 or more seconds, below 1e6, was {said(seconds)}"
             )
         for action in actions:
-            if not isinstance(action, Migrate | Scale):
+            if not isinstance(action, Migrate | Scale | Gauge):
                 check_action(action, "every")
     return checked

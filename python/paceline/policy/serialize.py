@@ -18,6 +18,7 @@ from paceline.policy.eviction import Eviction
 from paceline.policy.expressions import text
 from paceline.policy.expressions.tree import Expr
 from paceline.policy.flips import flip
+from paceline.policy.gauges import gauge
 from paceline.policy.handover import Handover
 from paceline.policy.loras import Loras
 from paceline.policy.monitors import Live, Migrate, migrate
@@ -79,6 +80,7 @@ _NAMES: dict[str, Any] = {
     "migrate": migrate,
     "Live": Live,
     "scale": scale,
+    "gauge": gauge,
     "ScalingLimit": ScalingLimit,
     "ScalingRules": ScalingRules,
     "Quantum": Quantum,

@@ -25,7 +25,7 @@ class Shown:
 
     It has the fields of `inst` as numbers, but for `requests_in`, `waiting_blocks`,
     `head_blocks`, `context_blocks`, `block_tokens`, `index_blocks`, `index_tokens`, `active_blocks`,
-    `active_new_blocks` and `active_prefill_tokens`; `fits`, `prefill_time` and `prefix_tokens`
+    `active_new_blocks`, `active_prefill_tokens` and `gauge`; `fits`, `prefill_time` and `prefix_tokens`
     are those of the request that is routed. `index` is its place in the cluster.
     """
 

@@ -14,11 +14,21 @@ from paceline.policy.expressions.accumulated import accumulators_in
 from paceline.policy.expressions.tree import Const, Expr, Field, Op
 from paceline.policy.expressions.wire import Names, to_wire
 from paceline.policy.flips import Flip
+from paceline.policy.gauges import Gauge
 from paceline.policy.monitors import Migrate
 from paceline.policy.rules import Affinity, FirstOf, Pick, PromptOwner, Stay, Unless, When, each
 from paceline.policy.scaling import Scale
 
-__all__ = ["MOMENTS", "Monitors", "Rules", "check_names", "expressions_in", "routing_to_wire", "rules_in"]
+__all__ = [
+    "MOMENTS",
+    "Action",
+    "Monitors",
+    "Rules",
+    "check_names",
+    "expressions_in",
+    "routing_to_wire",
+    "rules_in",
+]
 
 MOMENTS = ("on_arrival", "decode_on_arrival", "on_prefilled", "on_answering")
 """The moments at which a request is routed, by the names of a policy's rules."""
@@ -26,7 +36,10 @@ MOMENTS = ("on_arrival", "decode_on_arrival", "on_prefilled", "on_answering")
 Rules = Mapping[str, object]
 """The rule of each of `MOMENTS`, None where there is none."""
 
-Monitors = Sequence[tuple[float, Sequence[Migrate | Scale | Flip | When | FirstOf]]]
+Action = Migrate | Scale | Gauge | Flip | When | FirstOf
+"""What a monitor does: a `migrate`, a `scale`, a `gauge`, or a `flip` and what is made of it."""
+
+Monitors = Sequence[tuple[float, Sequence[Action]]]
 """Pairs of a period in seconds and the actions taken at each end of it."""
 
 
@@ -41,6 +54,8 @@ def expressions_in(rules: Rules, monitors: Monitors) -> Iterator[Expr]:
         for action in actions:
             if isinstance(action, Scale):
                 yield from (part for part in (action.wanted, action.when) if part is not None)
+            if isinstance(action, Gauge):
+                yield action.of
             if not isinstance(action, Migrate):
                 continue
             for pick in (action.source, action.target, action.choose):
@@ -58,7 +73,7 @@ def rules_in(rules: Rules, monitors: Monitors) -> Iterator[object]:
             if isinstance(action, Scale):
                 for flip in action.flips:
                     yield from each(flip)
-            elif not isinstance(action, Migrate):
+            elif not isinstance(action, Migrate | Gauge):
                 yield from each(action)
 
 
@@ -89,6 +104,8 @@ def check_names(expressions: Iterable[Expr], rules: Rules, monitors: Monitors, n
             names.code("role", rule.to)
     for _, actions in monitors:
         for action in actions:
+            if isinstance(action, Gauge):
+                names.pool_codes(action.within)
             if isinstance(action, Scale) and "→" in action.off:
                 raise PolicyError(
                     f"off of scale() must be a pool that instances can join, was {action.off!r}"
@@ -202,11 +219,11 @@ def _scale(action: Scale, names: Names, ticks_per_s: float) -> dict[str, Any]:
     }
 
 
-def _action(
-    action: Migrate | Scale | Flip | When | FirstOf, names: Names, ticks_per_s: float
-) -> dict[str, Any]:
+def _action(action: Action, names: Names, ticks_per_s: float) -> dict[str, Any]:
     if isinstance(action, Scale):
         return _scale(action, names, ticks_per_s)
+    if isinstance(action, Gauge):
+        return action.to_wire(names, ticks_per_s)
     if not isinstance(action, Migrate):
         return {"action": "flip", "rule": _rule(action, names, lambda: 0)}
     live = action.live

@@ -116,6 +116,7 @@ class OverTime:
         batch_requests      state requests in the step in progress; 0 if there is none, as the next two
         batch_tokens        state tokens that this step computes
         step_s              state seconds that this step takes
+        on_s                sum   seconds in which it was switched on; starting and draining are in it
         steps               sum   steps that ended
         busy_s              sum   seconds in which a step was in progress
         prefill_tokens      sum   tokens computed by prefills, recomputed ones included, of steps that ended

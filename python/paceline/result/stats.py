@@ -226,7 +226,7 @@ class ReplayStats:
         return total
 
     def on_ticks(self) -> list[int]:
-        """Return the time for which each instance was switched on."""
+        """Return the time for which each instance was switched on: in no pool of `switched_off`."""
         on = [self.end_ticks] * len(self.instances)
         for instance, _, start, end in spans_in(self, self.switched_off):
             on[instance] -= end - start
@@ -257,6 +257,7 @@ class ReplayStats:
             "prefix_queries": of.prefix_queries,
             "prefix_hits": of.prefix_hits,
             "evictions": of.evictions,
+            "on_s": self.on_ticks()[index] / TICKS_PER_SECOND,
             "busy_s": of.busy_ticks / TICKS_PER_SECOND,
             "busy_share": ratio(of.busy_ticks, end),
             "mean_batch": ratio(of.running_ticks, end),
@@ -309,6 +310,7 @@ _SCHEMA: dict[str, pl.DataType] = {
     "prefix_queries": pl.UInt64(),
     "prefix_hits": pl.UInt64(),
     "evictions": pl.UInt64(),
+    "on_s": pl.Float64(),
     "busy_s": pl.Float64(),
     "busy_share": pl.Float64(),
     "mean_batch": pl.Float64(),

@@ -38,6 +38,7 @@ _STATES: Final = {
     "step_s": pl.Float64(),
 }
 _SUMS: Final = {
+    "on_s": pl.Float64(),
     "steps": pl.UInt64(),
     "busy_s": pl.Float64(),
     "prefill_tokens": pl.UInt64(),
@@ -108,7 +109,7 @@ def instance_timeline(
     instances, times = len(stats.instances), samples["times"]
     ticks = np.diff(times, prepend=np.uint64(0))
     moments, spans = (np.repeat(each, instances) for each in (times, ticks))
-    span_s = spans / TICKS_PER_SECOND
+    span_s, off = spans / TICKS_PER_SECOND, _off_ticks(times, stats)
     columns: dict[str, Any] = {
         "time_s": moments / TICKS_PER_SECOND,
         "interval_s": span_s,
@@ -116,6 +117,7 @@ def instance_timeline(
         "role": _roles(samples["role"], pools),
         "kv_total_blocks": np.tile([one.blocks for one in stats.instances], len(times)),
         "step_s": samples["step_ticks"] / TICKS_PER_SECOND,
+        "on_s": (spans.astype(np.int64) - off) / TICKS_PER_SECOND,
         "busy_s": samples["busy_ticks"] / TICKS_PER_SECOND,
     }
     for name in (*_STATES, *_SUMS):
@@ -128,22 +130,28 @@ def instance_timeline(
         columns[name] = _where_known([one is not None for one in known], samples[name])
     powered = [one is not None and one.idle_uw is not None for one in known]
     energy = samples["energy_aj"] / 1e18
-    columns["energy_j"] = _where_known(powered, np.maximum(energy - _saved_j(times, stats), 0.0))
+    columns["energy_j"] = _where_known(powered, np.maximum(energy - _saved_j(off, stats), 0.0))
     frame = pl.DataFrame({name: columns[name] for name in INSTANCE_SCHEMA})
     return frame.cast(INSTANCE_SCHEMA)  # type: ignore[arg-type] # polars names fewer types than it takes
 
 
-def _saved_j(times: np.ndarray[Any, Any], stats: ReplayStats) -> np.ndarray[Any, Any]:
-    """Return the idle joules of each interval in which instances are switched off."""
-    saved = np.zeros((len(times), len(stats.instances)))
+def _off_ticks(times: np.ndarray[Any, Any], stats: ReplayStats) -> np.ndarray[Any, Any]:
+    """Return the ticks of each interval in which an instance is switched off, by time and instance."""
+    found = np.zeros((len(times), len(stats.instances)), dtype=np.int64)
     ends = times.astype(np.int64)
     begins = np.concatenate(([0], ends[:-1]))
     for instance, _, start, end in spans_in(stats, stats.switched_off):
-        traffic = stats.instances[instance].traffic
-        if traffic is not None and traffic.idle_uw is not None:
-            off = np.clip(np.minimum(ends, end) - np.maximum(begins, start), 0, None)
-            saved[:, instance] += off * float(traffic.idle_uw) / 1e18
-    return saved.reshape(-1)
+        found[:, instance] += np.clip(np.minimum(ends, end) - np.maximum(begins, start), 0, None)
+    return found.reshape(-1)
+
+
+def _saved_j(off_ticks: np.ndarray[Any, Any], stats: ReplayStats) -> np.ndarray[Any, Any]:
+    """Return the idle joules that instances do not draw in the ticks in which they are switched off."""
+    known = [one.traffic for one in stats.instances]
+    idle_uw = [0.0 if one is None or one.idle_uw is None else float(one.idle_uw) for one in known]
+    joules = np.tile(np.asarray(idle_uw), len(off_ticks) // max(1, len(idle_uw))) / 1e18
+    saved: np.ndarray[Any, Any] = off_ticks * joules
+    return saved
 
 
 def _roles(codes: np.ndarray[Any, Any], pools: tuple[str, ...]) -> pl.Series:

@@ -103,6 +103,10 @@ class Totals:
         The largest share of KV blocks in use on an instance.
     instance_s
         Seconds that instances spent in each pool, in all; empty without pools.
+    on_s
+        Seconds that instances were switched on, in all: every instance from the trace's start to
+        `simulated_s`, less its times in pools of `Pools(switched_off=...)`. Times to start, and to
+        finish requests before switching off, are in it. 3,600 of them are an instance-hour.
     weight_bytes, expert_bytes
         Weights that the steps read: routed experts, those of a layer once for all
         tokens of its batch, and all others. These and the following are of all
@@ -173,6 +177,7 @@ class Totals:
     mean_kv_use: float
     peak_kv_use: float
     instance_s: dict[str, float]
+    on_s: float
     weight_bytes: int | None = None
     expert_bytes: int | None = None
     kv_read_bytes: int | None = None
@@ -232,7 +237,8 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
     of, end = stats.instances, stats.end_ticks
     running = sum(instance.running_ticks for instance in of)
     capacity = sum(instance.blocks * instance.block_tokens for instance in of)
-    moved: dict[str, Any] = traffic_figures(of, stats.on_ticks())
+    on_ticks = stats.on_ticks()
+    moved: dict[str, Any] = traffic_figures(of, on_ticks)
     energy = moved["energy_j"]
     counts_of_memory = {name: _over(of, name) for name in _MEMORY}
     return Totals(
@@ -261,6 +267,7 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
         mean_kv_use=ratio(sum(instance.kv_token_ticks for instance in of), end * capacity),
         peak_kv_use=max((ratio(instance.peak_blocks, instance.blocks) for instance in of), default=0.0),
         instance_s=seconds_by_role(stats),
+        on_s=sum(on_ticks) / TICKS_PER_SECOND,
         **moved,
         energy_per_token_j=_each(energy, served),
         energy_per_request_j=_each(energy, finished),

@@ -37,7 +37,7 @@ def cluster(source: Source) -> Wire:
             "decode_on_arrival": rules.decode_on_arrival(source) if early else None,
             "on_prefilled": rules.later(source) if (not early and moves) or source.chance(0.05) else None,
             "on_answering": rules.later(source) if moves else None,
-            "every": source.some(1, 2, lambda: monitors.monitor(source)) if watched else [],
+            "every": monitors.monitors(source) if watched else [],
         },
         "roles": [source.whole(0, 2) for _ in fleet] if source.chance(0.6) else [],
         "handover": source.maybe(0.6, lambda: handover(source, overlaps=overlaps)) if hands_over else None,

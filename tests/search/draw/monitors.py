@@ -1,15 +1,47 @@
-"""Periodic rules: migrations, live ones among them, and sizes of pools."""
+"""Periodic rules: migrations, live ones among them, sizes of pools, and gauges."""
 
 from __future__ import annotations
 
-from search.draw.expressions import Wire, condition, const, number, op, over, over_holds, roles
+from search.draw.expressions import REDUCTIONS, Wire, condition, const, number, op, over, over_holds, roles
 from search.draw.fields import OF_INSTANCE, OF_REQUEST, subject
 from search.draw.source import Source
 
 OF_ONE = subject(OF_INSTANCE, "inst")
 
 
-def monitor(source: Source) -> Wire:
+def monitors(source: Source) -> list[Wire]:
+    """Draw monitors, and gauges that some of their actions read."""
+    drawn: list[Wire] = source.some(1, 2, lambda: _monitor(source))
+    if source.chance(0.6):
+        return drawn
+    gauges = source.some(1, 2, lambda: _gauge(source))
+    for action in (action for one in drawn for action in one["actions"]):
+        read = {"field": "inst.gauge", "class": source.whole(0, len(gauges) - 1)}
+        if action["action"] == "scale" and source.chance(0.7):
+            within = source.maybe(0.5, lambda: roles(source))
+            action["wanted"] = {"over": source.pick(REDUCTIONS), "of": read, "within": within}
+        side = source.pick(("source", "target") if action["action"] == "migrate" else ("start", "stop"))
+        action[side]["min"] = [read, *action[side]["min"]] if source.chance(0.4) else action[side]["min"]
+    for gauge in gauges:
+        actions = source.pick(tuple(drawn))["actions"]
+        actions.insert(source.whole(0, len(actions)), gauge)
+    placed = (action for one in drawn for action in one["actions"] if action["action"] == "gauge")
+    for index, gauge in enumerate(placed):
+        gauge["index"] = index
+    return drawn
+
+
+def _gauge(source: Source) -> Wire:
+    return {
+        "action": "gauge",
+        "of": number(source, OF_ONE),
+        "within": source.maybe(0.5, lambda: roles(source)),
+        "window": source.pick((0, source.ticks(1, 200), source.ticks(1, 200))),
+        "take": source.pick(("max", "min", "mean")),
+    }
+
+
+def _monitor(source: Source) -> Wire:
     def action() -> Wire:
         return scale(source) if source.chance(0.3) else migrate(source)
 

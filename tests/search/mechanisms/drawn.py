@@ -29,6 +29,9 @@ def drawn(case: Case) -> set[str]:
             if action["action"] == "scale":
                 found |= set(_of_scale(action))
                 continue
+            if action["action"] == "gauge":
+                found |= {f"gauge: {action['take']}", *_fields("monitor", action["of"])}
+                continue
             live = action["live"]
             found.add("migrate: live" if live and live["stages"] else "migrate: at once")
             if live and live["stages"] and config.get("handover") is not None:

@@ -20,8 +20,13 @@ from paceline.policy.expressions.wire import Names
 Wire = dict[str, Any]
 CLASSES = ("first", "second", "third")
 COLUMNS = ("early", "late")
+GAUGES = ("high", "low")
 NAMES = Names(
-    tenants=("ann", "bob", "eve"), pools=("left", "middle", "right"), classes=CLASSES, columns=COLUMNS
+    tenants=("ann", "bob", "eve"),
+    pools=("left", "middle", "right"),
+    classes=CLASSES,
+    columns=COLUMNS,
+    gauges=GAUGES,
 )
 _SPACES: dict[str, Any] = {
     "req": req,
@@ -98,6 +103,8 @@ def _field(wire: Wire) -> Expr:
         found = found(req)
     elif meaning.takes == "column":
         found = found(COLUMNS[wire["class"]])
+    elif meaning.takes == "gauge":
+        found = found(GAUGES[wire["class"]])
     elif meaning.takes == "class":
         found = found(CLASSES[wire["class"]])
     assert isinstance(found, Expr)

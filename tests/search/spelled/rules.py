@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from paceline.policy import (
+    Gauge,
     Handover,
     Live,
     Pace,
@@ -16,6 +17,7 @@ from paceline.policy import (
     ScalingRules,
     Scheduler,
     first_of,
+    gauge,
     hold,
     migrate,
     pick,
@@ -39,7 +41,7 @@ def spell(config: Wire, scheduler: Scheduler) -> Policy:
         If the public API refuses it.
     """
     routing, pace, handover = config["routing"], config["pace"], config.get("handover")
-    every: dict[float, list[Migrate | Scale]] = {}
+    every: dict[float, list[Migrate | Scale | Gauge]] = {}
     for monitor in routing["every"]:
         every.setdefault(monitor["period"] / TICKS_PER_S, []).extend(map(_action, monitor["actions"]))
     return Policy(
@@ -108,7 +110,15 @@ def _pick(wire: Wire) -> Pick:
     return pick(min=list(map(number, wire["min"])), within=pools(wire["within"]), **parts)
 
 
-def _action(wire: Wire) -> Migrate | Scale:
+def _action(wire: Wire) -> Migrate | Scale | Gauge:
+    if wire["action"] == "gauge":
+        return gauge(
+            NAMES.gauges[wire["index"]],
+            number(wire["of"]),
+            take=wire["take"],
+            window_s=wire["window"] / TICKS_PER_S,
+            within=pools(wire["within"]),
+        )
     return _scale(wire) if wire["action"] == "scale" else _migrate(wire)
 
 

@@ -197,6 +197,15 @@ CLUSTERED: dict[str, st.SearchStrategy[Policy]] = {
         period_s=OFTEN,
         start_s=st.sampled_from([0.0, 2.0, 60.0]),
     ),
+    "hpa": st.builds(
+        policies.hpa,
+        metric=st.sampled_from(["waiting", "kv_usage", "requests"]),
+        target=st.sampled_from([None, 0.3, 2.0]),
+        serving=st.just(2),
+        off=st.just(2),
+        period_s=OFTEN,
+        start_s=st.sampled_from([0.0, 2.0, 60.0]),
+    ),
     "disaggregated": st.builds(
         policies.disaggregated,
         proxy=st.sampled_from(["nixl", "p2p_nccl"]),
@@ -267,6 +276,16 @@ CLUSTERED: dict[str, st.SearchStrategy[Policy]] = {
         bucket_tokens=st.sampled_from([4, 200]),
         chunk_tokens=CHUNKS,
         **POOLS,
+    ),
+    "wva": st.builds(
+        policies.wva,
+        serving=st.just(2),
+        off=st.just(2),
+        kv_threshold=st.sampled_from([0.2, 0.8]),
+        queue_threshold=st.sampled_from([1.0, 5.0]),
+        period_s=OFTEN,
+        scrape_s=OFTEN,
+        start_s=st.sampled_from([0.0, 2.0, 60.0]),
     ),
     "vllm_balancer": st.builds(
         policies.vllm_balancer,

@@ -136,7 +136,7 @@ def test_pools_can_be_copied_and_differ_by_what_holds_instances_up() -> None:
         ),
         (
             make(every={1: [LEAST]}),
-            r"every must have lists of migrate\(\), flip\(\) and scale\(\), was pick\(",
+            r"every must have lists of migrate\(\), flip\(\), scale\(\) and gauge\(\), was pick\(",
         ),
         (make(every={1: [flip(stay(), to="b")]}), r"a monitor has no request, was stay\(\)"),
         (make(every={1: [TO_B.when(req.prompt_tokens > 1)]}), r"a monitor has no request, and no instance"),

@@ -9,13 +9,13 @@ from paceline.policy.expressions.kinds import Kind
 
 __all__ = ["FIELDS", "Meaning", "define", "meaning_of"]
 
-Takes = Literal["nothing", "request", "class", "column"]
+Takes = Literal["nothing", "request", "class", "column", "gauge"]
 """What a field is called with, in parentheses behind its name."""
 
 Source = Literal["kept", "reported", "known"]
 """Where a router has a field of an instance from.
 
-``kept``: the router counts it at its own decisions and as requests end.
+``kept``: the router counts it at its own decisions and as requests end, or a monitor reads it.
 ``reported``: the instance tells it. ``known``: it is fixed, or computed at the
 decision.
 """

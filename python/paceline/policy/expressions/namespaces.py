@@ -121,49 +121,30 @@ class _Asked:
         )
 
 
-class _OfClass(_Described):
-    """A field of an instance that depends on a class of its scheduler."""
+class _OfName(_Described):
+    """A field that depends on the name of a class, a column of the trace or a gauge."""
 
-    takes: Takes = "class"
+    def __init__(
+        self, text: str, *, takes: Takes, wire: str | None = None, unit: str = "", source: Source = "reported"
+    ) -> None:
+        super().__init__(text, wire=wire, unit=unit, source=source)
+        self.takes = takes
 
-    def __get__(self, instance: Namespace, owner: type) -> _AskedClass:
-        return _AskedClass(instance._space, self._name)
-
-
-class _AskedClass:
-    """The value of `inst.requests_in`, which must be called with the name of a class."""
-
-    __slots__ = ("_name", "_space")
-
-    def __init__(self, space: str, name: str) -> None:
-        self._space, self._name = space, name
-
-    def __call__(self, name: str) -> Expr:
-        if not isinstance(name, str):
-            raise PolicyError(f"{self._space}.{self._name} takes the name of a class, was {name!r}")
-        return Field(self._space, self._name, name)
+    def __get__(self, instance: Namespace, owner: type) -> _AskedName:
+        return _AskedName(instance._space, self._name, self.takes)
 
 
-class _OfColumn(_Described):
-    """A further column of the trace: `req.column("deadline")`."""
+class _AskedName:
+    """The value of `inst.requests_in` and its like, which must be called with a name."""
 
-    takes: Takes = "column"
+    __slots__ = ("_name", "_space", "_takes")
 
-    def __get__(self, instance: Namespace, owner: type) -> _AskedColumn:
-        return _AskedColumn(instance._space, self._name)
-
-
-class _AskedColumn:
-    """The value of `req.column`, which must be called with the name of a column."""
-
-    __slots__ = ("_name", "_space")
-
-    def __init__(self, space: str, name: str) -> None:
-        self._space, self._name = space, name
+    def __init__(self, space: str, name: str, takes: Takes) -> None:
+        self._space, self._name, self._takes = space, name, takes
 
     def __call__(self, name: str) -> Expr:
         if not isinstance(name, str):
-            raise PolicyError(f"{self._space}.{self._name} takes the name of a column, was {name!r}")
+            raise PolicyError(f"{self._space}.{self._name} takes the name of a {self._takes}, was {name!r}")
         return Field(self._space, self._name, name)
 
 
@@ -209,7 +190,7 @@ class Request(Namespace):
     )
     priority = _Plain("The trace's column; smaller comes first.")
     score = _Plain("The trace's column.")
-    column = _OfColumn("A further column of numbers of the trace; 1e18 where it has none.")
+    column = _OfName("A further column of numbers of the trace; 1e18 where it has none.", takes="column")
     tenant = _Plain("The trace's column.", kind="tenant")
     quanta = _Plain("Whole quanta of tokens generated since it entered its class.", unit="quanta")
     preemptions = _Plain("Times it was preempted.")
@@ -299,8 +280,11 @@ class Instance(Namespace):
     fresh_answering_requests = _Plain(
         "Unfinished requests that answer and have not used up their first quantum.", unit="requests"
     )
-    requests_in = _OfClass(
-        "Unfinished requests in a class of the scheduler.", wire="class_requests", unit="requests"
+    requests_in = _OfName(
+        "Unfinished requests in a class of the scheduler.",
+        takes="class",
+        wire="class_requests",
+        unit="requests",
     )
     answering_on_pace = _Plain("Whether every answering request has tokens left in its pacer.", kind="truth")
     running_tokens = _Plain("Prompt and generated tokens of the requests in the batch.", unit="tokens")
@@ -331,6 +315,7 @@ class Instance(Namespace):
         "Tokens of the request's prompt in its prefix cache.", unit="tokens", source="known"
     )
     index = _Plain("Its place in the cluster, from 0.", source="known")
+    gauge = _OfName("The value of a monitor's gauge.", takes="gauge", source="kept")
     routed_requests = _Plain(
         "Unfinished requests that this router sent there.", unit="requests", source="kept"
     )

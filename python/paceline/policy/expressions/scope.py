@@ -97,6 +97,7 @@ class Scope(Enum):
 
 
 _OF_INSTANCE = (Scope.DISPLACE, Scope.STEP)
+_OF_MONITOR = (Scope.MONITOR, Scope.ASKED_BY_MONITOR, Scope.MONITOR_PAIR)
 
 
 def number(value: object, what: str, scope: Scope) -> Expr:
@@ -138,6 +139,8 @@ def _seen(expression: Expr, what: str, scope: Scope) -> Expr:
             )
         if scope in _OF_INSTANCE and meaning_of(part.space, part.name).source == "kept":
             raise PolicyError(f"{what} must not read {part!r}: a router keeps it, and no instance has it")
+        if part.name == "gauge" and scope not in _OF_MONITOR:
+            raise PolicyError(f"{what} must not read {part!r}: only the actions of monitors see gauges")
         request = "req" if meaning_of(part.space, part.name).takes == "request" else part.space
         for space in (part.space, request):
             if scope in _OF_INSTANCE and part.name == "role":

@@ -248,6 +248,7 @@ class Field(Expr):
             "request": "(req)",
             "class": f"({self.argument!r})",
             "column": f"({self.argument!r})",
+            "gauge": f"({self.argument!r})",
         }[takes]
         return Written(f"{self.space}.{self.name}{given}", TIGHT + 1)
 

@@ -22,7 +22,7 @@ class Names:
 
     Attributes
     ----------
-    tenants, pools, classes, columns
+    tenants, pools, classes, columns, gauges
         Names in the order of their codes.
     bounds
         The objectives, in seconds, by name.
@@ -34,12 +34,13 @@ class Names:
     pools: Sequence[str] = ()
     classes: Sequence[str] = ()
     columns: Sequence[str] = ()
+    gauges: Sequence[str] = ()
     bounds: Mapping[str, float] = field(default_factory=dict)
     accumulators: Sequence[Accumulated] = ()
 
     def __hash__(self) -> int:
-        names = (tuple(self.tenants), tuple(self.pools), tuple(self.classes), tuple(self.columns))
-        return hash((names, frozenset(self.bounds.items())))
+        lists = (self.tenants, self.pools, self.classes, self.columns, self.gauges)
+        return hash((tuple(map(tuple, lists)), frozenset(self.bounds.items())))
 
     def code(self, kind: Kind, name: str) -> int:
         """Return the code of a name; refuse an unknown one, but for a tenant."""
@@ -113,6 +114,6 @@ def _field(read: Field, names: Names) -> dict[str, Any]:
     prefix = {"inst.here": "here", "inst.there": "there"}.get(read.space, read.space)
     wire: dict[str, Any] = {"field": f"{prefix}.{meaning.wire}"}
     if read.argument is not None:
-        known = names.columns if meaning.takes == "column" else names.classes
-        wire["class"] = _index(meaning.takes, known, read.argument)
+        known = {"column": names.columns, "class": names.classes, "gauge": names.gauges}
+        wire["class"] = _index(meaning.takes, known[meaning.takes], read.argument)
     return wire

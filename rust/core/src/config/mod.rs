@@ -11,6 +11,7 @@ mod cluster;
 mod composition;
 mod entrance;
 mod eviction;
+mod gauges;
 mod handover;
 mod limits;
 mod links;
@@ -167,6 +168,7 @@ impl Config {
         }
         self.check_pools()?;
         self.check_scaling()?;
+        self.check_gauges()?;
         if let Some(pace) = self.pace
             && (pace.interval == 0 || pace.first < pace.interval)
         {

@@ -4,6 +4,7 @@ use super::Config;
 use super::limits::{MOST, MOST_ROLE, on_clock, within};
 use crate::error::Error;
 use crate::policy::{Action, Amount, Monitor, Scale};
+use crate::time::Ticks;
 
 /// The most runs of a monitor that a window may span: what was read in each is kept.
 const MOST_RUNS: u64 = 100_000;
@@ -49,12 +50,16 @@ impl Config {
                 within(|| at(&format!("{name}.limits.by")), 0, MOST, amount)?;
             }
         }
-        let runs = scale.memory() / monitor.period.max(1);
-        if runs > MOST_RUNS {
-            let rule =
-                format!("must run at most {MOST_RUNS} times within its longest window, ran {runs} times");
-            return Err(Error::config("routing.every.period", rule));
-        }
-        Ok(())
+        check_runs(scale.memory(), monitor)
     }
+}
+
+/// Checks how often a monitor runs in a window, as what it reads in each run is kept.
+pub(super) fn check_runs(window: Ticks, monitor: &Monitor) -> Result<(), Error> {
+    let runs = window / monitor.period.max(1);
+    if runs > MOST_RUNS {
+        let rule = format!("must run at most {MOST_RUNS} times within its longest window, ran {runs} times");
+        return Err(Error::config("routing.every.period", rule));
+    }
+    Ok(())
 }

@@ -22,6 +22,7 @@ mod cluster;
 mod event_loop;
 #[cfg(test)]
 pub(crate) mod fixtures;
+mod gauges;
 mod held;
 mod known;
 mod live_migration;
@@ -32,6 +33,7 @@ mod outside;
 mod periods;
 mod phase_routing;
 mod ranked;
+mod recent;
 mod roles;
 mod router;
 mod sampling;

@@ -1,7 +1,8 @@
 //! Runs monitors: periodic checks that pair instances and migrate a request from one to the other, that change the
-//! roles of instances, or that set the sizes of pools.
+//! roles of instances, that set the sizes of pools, or that read gauges.
 
 use super::cluster::Cluster;
+use super::gauges;
 use super::live_migration::{Migration, Migrations};
 use super::ranked::ranked;
 use super::router::{Best, Candidates, Router, RouterView};
@@ -73,6 +74,7 @@ impl Monitors {
                     Action::Migrate { .. } => migrate_pairs(action, cluster, migrations, now),
                     Action::Flip { rule } => router.flip(rule, cluster, now)?,
                     Action::Scale(scale) => scaling::run(scale, history, cluster, now),
+                    Action::Gauge(gauge) => gauges::run(gauge, cluster, now),
                 }
             }
         }

@@ -151,6 +151,8 @@ pub enum InstField {
     RoutedSinceReport,
     /// Requests that the router ever sent to it.
     RoutedEver,
+    /// The value of one gauge.
+    Gauge,
 }
 
 /// Where a router has a field of an instance from.
@@ -179,7 +181,8 @@ impl InstField {
 
     /// Whether an instance has it by itself: it is of no request, and no router keeps it.
     pub(crate) fn is_of_instance(self) -> bool {
-        !matches!(self, Self::Fits | Self::PrefillS | Self::PrefixTokens) && self.source() != Source::Kept
+        !matches!(self, Self::Fits | Self::PrefillS | Self::PrefixTokens | Self::Gauge)
+            && self.source() != Source::Kept
     }
 
     /// Where a router has it from.
@@ -200,7 +203,8 @@ impl InstField {
             | Self::Index
             | Self::Fits
             | Self::PrefillS
-            | Self::PrefixTokens => Source::Known,
+            | Self::PrefixTokens
+            | Self::Gauge => Source::Known,
             _ => Source::Reported,
         }
     }
@@ -236,7 +240,7 @@ pub enum InstanceRef {
 pub enum Field {
     /// A field of the request.
     Req(ReqField),
-    /// A field of an instance; the number is the class, for [`InstField::ClassRequests`].
+    /// A field of an instance; the number is the class, for [`InstField::ClassRequests`], or the gauge.
     Inst(InstanceRef, InstField, u32),
     /// The number that an accumulator of the scheduler has for the group of the request.
     Accumulator(u32),

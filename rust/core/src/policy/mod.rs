@@ -10,6 +10,7 @@ mod condition;
 mod evaluate;
 mod expr;
 mod fields;
+mod gauge;
 mod linear;
 mod monitor;
 mod number;
@@ -27,6 +28,7 @@ pub(crate) use evaluate::{Scope, holds_now, sort_key, sort_key_now, sort_key_of,
 pub use expr::{Aggregate, Expr, Op};
 pub(crate) use fields::Source;
 pub use fields::{BlockField, Field, InstField, InstanceRef, ReqField};
+pub use gauge::{Gauge, Take};
 pub(crate) use linear::Linear;
 pub use monitor::{Action, Live, Monitor};
 pub(crate) use number::Number;

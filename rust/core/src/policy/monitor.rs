@@ -1,9 +1,10 @@
-//! Monitors: periodic checks that migrate requests, change the roles of instances, and set the sizes of pools.
+//! Monitors: periodic checks that migrate requests, change the roles of instances, set the sizes of pools, and read gauges.
 
 use serde::Deserialize;
 
 use super::choice::Choice;
 use super::expr::Expr;
+use super::gauge::Gauge;
 use super::rule::Rule;
 use super::scale::Scale;
 use crate::time::Ticks;
@@ -44,6 +45,8 @@ pub enum Action {
     },
     /// Sets how many instances a pool has.
     Scale(Box<Scale>),
+    /// Reads a number of each instance.
+    Gauge(Box<Gauge>),
 }
 
 /// Live migration: KV is copied in stages while the request keeps running.
@@ -68,6 +71,7 @@ impl Action {
             }
             Self::Flip { rule } => rule.visit(f),
             Self::Scale(scale) => scale.visit(f),
+            Self::Gauge(gauge) => f(&gauge.of),
         }
     }
 }

@@ -104,6 +104,22 @@ impl Routing {
         }
     }
 
+    /// Calls `f` with the number of each gauge that is read, and whether a monitor reads it.
+    pub(crate) fn visit_gauges(&self, f: &mut dyn FnMut(u32, bool)) {
+        let mut read = |expr: &Expr, monitored: bool| {
+            expr.visit_instance_fields(&mut |field, number| {
+                if field == InstField::Gauge {
+                    f(number, monitored);
+                }
+            });
+        };
+        self.rules().for_each(|rule| rule.visit(&mut |expr| read(expr, false)));
+        self.watch.iter().for_each(|expr| read(expr, false));
+        for action in self.every.iter().flat_map(|monitor| &monitor.actions) {
+            action.visit(&mut |expr| read(expr, true));
+        }
+    }
+
     /// Calls `f` with the number of each rule that remembers an instance, and where its ties go.
     pub(crate) fn visit_turns(&self, f: &mut dyn FnMut(usize, Option<&Ties>)) {
         self.each_rule(&mut |rule| match rule {

@@ -14,6 +14,7 @@ from typing import Any
 from paceline.testing.reference.policy_sim.books import Books
 from paceline.testing.reference.policy_sim.clients import Clients
 from paceline.testing.reference.policy_sim.contents import Contents
+from paceline.testing.reference.policy_sim.gauges import GaugeReadings
 from paceline.testing.reference.policy_sim.handover import Incoming
 from paceline.testing.reference.policy_sim.links import Links
 from paceline.testing.reference.policy_sim.lockstep import idle_ticks, ticks_together
@@ -90,11 +91,11 @@ class Cluster:
             for place, action in enumerate(monitor["actions"])
             if action["action"] == "flip"
         }
-        self.scalings = {
-            (number, place): Scaling(action, self.roles)
+        self.readers = {
+            (number, place): Scaling(action, self.roles) if kind == "scale" else GaugeReadings(action)
             for number, monitor in enumerate(self.monitors)
             for place, action in enumerate(monitor["actions"])
-            if action["action"] == "scale"
+            if (kind := action["action"]) in ("scale", "gauge")
         }
         self.lockstep: dict[str, Any] | None = config.get("lockstep")
         self._steps_together = self._step = 0
@@ -245,9 +246,9 @@ class Cluster:
             if action["action"] == "flip":
                 able = [one.index for one in self.replicas if one.refusal(TraceRequest(0, 1, 0)) is None]
                 self.flips[number, place].pick(View(now, self.replicas, self.pace), able)
-            elif action["action"] == "scale":
+            elif action["action"] in ("scale", "gauge"):
                 view = View(now, self.replicas, self.pace, routers=self.routers)
-                self.scalings[number, place].act(view)
+                self.readers[number, place].act(view)
             elif self.unfinished:
                 self.traffic.act(action, now)
 

@@ -15,9 +15,11 @@ _LATEST = 64  # steps over which the mean interval is taken
 def instance_field(
     name: str, replica: Replica, now: int, pace: Pace | None, request: Request | None, position: int | None
 ) -> float:
-    """Return a field of an instance, times in seconds; ``position`` is a class."""
+    """Return a field of an instance, times in seconds; ``position`` is a class or a gauge."""
     if name in _ALONE:
         return _ALONE[name](replica)
+    if name == "gauge":
+        return replica.gauges.get(position, 0.0)
     if name == "answering_on_pace":
         return on_pace(replica, pace, now)
     if name == "class_requests":

@@ -69,6 +69,7 @@ class Replica:
             config, lambda now, request: scope(now, self, request), contents, incoming
         )
         self.requests: list[Request] = []  # unfinished requests of the instance
+        self.gauges: dict[int | None, float] = {}  # what monitors have read, by the number of the gauge
         self.leaving: dict[Request, tuple[int, int]] = {}  # target, and the tokens of KV that it has
         self.cancelled: list[Request] = []  # leave at the end of the running step
         self.outgoing: list[Handover] = []  # requests that left and whose KV has not been read

@@ -14,7 +14,7 @@ from paceline.testing.reference.policy_sim.request import Request
 __all__ = ["Draws", "Routers", "mix"]
 
 _KEPT = ("routed_requests", "routed_tokens", "routed_since_report", "routed_ever")
-_KNOWN = ("total_blocks", "block_tokens", "role", "index", "prefill_s", "prefix_tokens")
+_KNOWN = ("total_blocks", "block_tokens", "role", "index", "prefill_s", "prefix_tokens", "gauge")
 _MASK = 2**64 - 1
 _GAMMA = 0x9E3779B97F4A7C15
 

@@ -3,6 +3,7 @@
 use super::Cluster;
 use crate::hint::rare;
 use crate::instance::{Asking, RequestView};
+use crate::policy::Gauge;
 use crate::time::Ticks;
 
 /// Updates of the knowledge of routers.
@@ -26,6 +27,11 @@ impl Cluster {
     /// Counts a request that is about to be routed on the instance that a rule picked for its decode.
     pub(in crate::engine) fn count_decode(&mut self, row: usize, index: usize) {
         self.known.route_decode(row, index, &self.trace);
+    }
+
+    /// Notes what a gauge has read of some instances, in their order.
+    pub(in crate::engine) fn read_gauge(&mut self, gauge: &Gauge, values: &[(usize, f64)], now: Ticks) {
+        self.known.read_gauge(gauge, values, now);
     }
 
     /// Has the instances report their fields to the routers.

@@ -1,16 +1,18 @@
-//! The knowledge of routers: their own counts, and the reports of the instances.
+//! The knowledge of routers: their own counts, and the reports of the instances; and the gauges of monitors.
 
+mod gauges;
 mod kept;
 mod relay;
 mod reports;
 
+use gauges::Gauges;
 use kept::Kept;
 use relay::Relay;
 use reports::Reports;
 
 use crate::config::Config;
 use crate::hint::rare;
-use crate::policy::{InstField, Source};
+use crate::policy::{Gauge, InstField, Source};
 use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
 
@@ -36,6 +38,8 @@ pub(in crate::engine) struct Known {
     reports: Option<Reports>,
     /// The relay to which instances report in place of the routers, if there is one.
     relay: Option<Box<Relay>>,
+    /// The numbers that monitors have read of the instances.
+    gauges: Gauges,
 }
 
 impl Known {
@@ -60,6 +64,7 @@ impl Known {
                 .zip(config.routers.report_every)
                 .map(|(relay, every)| Box::new(Relay::new(relay, every, instances))),
             reports: config.routers.report_every.map(|every| Reports::new(every, fields, instances)),
+            gauges: Gauges::new(&config.routing, instances),
         }
     }
 
@@ -189,6 +194,11 @@ impl Known {
         }
     }
 
+    /// Notes what a gauge has read of some instances, in their order.
+    pub(in crate::engine) fn read_gauge(&mut self, gauge: &Gauge, values: &[(usize, f64)], now: Ticks) {
+        self.gauges.read(gauge, values, now);
+    }
+
     /// How a router knows a field of an instance; a monitor sees the sums of all routers.
     pub(in crate::engine) fn field(
         &self,
@@ -201,6 +211,9 @@ impl Known {
             (Source::Reported, _, Some(reports)) => Knowledge::Value(reports.field(instance, (field, class))),
             (_, _, Some(reports)) if field == InstField::Fits => {
                 Knowledge::FreeBlocks(reports.field(instance, (InstField::FreeBlocks, 0)))
+            }
+            (Source::Known, ..) if field == InstField::Gauge => {
+                Knowledge::Value(self.gauges.value(class, instance))
             }
             _ => Knowledge::AsIs,
         }

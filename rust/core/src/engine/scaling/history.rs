@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::engine::recent::{drop_old, is_within};
 use crate::policy::{Amount, Scale, ScalingRules, Select};
 use crate::time::Ticks;
 
@@ -103,18 +104,6 @@ impl History {
         let changed: i128 = recent.map(|(_, by)| i128::from(*by)).sum();
         (i128::from(present) - changed).max(0)
     }
-}
-
-/// Drops what happened `window` ago or before.
-fn drop_old<T>(entries: &mut VecDeque<(Ticks, T)>, window: Ticks, now: Ticks) {
-    while entries.front().is_some_and(|(at, _)| !is_within(*at, window, now)) {
-        entries.pop_front();
-    }
-}
-
-/// Whether a moment is less than `window` ago.
-fn is_within(moment: Ticks, window: Ticks, now: Ticks) -> bool {
-    moment.saturating_add(window) > now
 }
 
 /// A number of instances.

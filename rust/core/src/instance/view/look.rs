@@ -95,6 +95,7 @@ impl Look<'_> {
             | InstField::RoutedTokens
             | InstField::RoutedSinceReport
             | InstField::RoutedEver
+            | InstField::Gauge
             | InstField::IndexBlocks
             | InstField::IndexTokens
             | InstField::ActiveBlocks
