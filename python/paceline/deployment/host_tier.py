@@ -114,8 +114,8 @@ class HostTier:
         Raises
         ------
         ConfigError
-            If tokens are drafted, the pipeline has several stages, or the model keeps more of a sequence than a
-            chunk has.
+            If tokens are drafted, the pipeline has several stages, or the model keeps more of a sequence than
+            a chunk has.
         """
         rule = "tier of an Instance must be None"
         if drafts:

@@ -180,6 +180,13 @@ class Instance:
             raise ConfigError(
                 f"cost of an Instance must be an Affine, a Roofline or a Table, was {_check.said(self.cost)}"
             )
+        self._check_parts()
+        if self.served_model_name == "":
+            raise ConfigError("served_model_name of an Instance must be a name, or None for all, was ''")
+        self._check_fit()
+
+    def _check_parts(self) -> None:
+        """Refuse parts of another type, and those that are not modelled together."""
         parts = (
             ("speculation", "a ", Speculation),
             ("cuda_graphs", "", CudaGraphs),
@@ -194,9 +201,6 @@ class Instance:
             self.tier.check_beside(
                 self.resolved_model, stages=self.pipeline_parallel, drafts=self.speculation is not None
             )
-        if self.served_model_name == "":
-            raise ConfigError("served_model_name of an Instance must be a name, or None for all, was ''")
-        self._check_fit()
 
     def _tier(self) -> dict[str, Any]:
         if self.tier is None:

@@ -23,8 +23,7 @@ def wva(
     kv_spare: float = 0.1,
     queue_spare: float = 3.0,
     period_s: float = 60.0,
-    peak_s: float = 60.0,
-    scrape_s: float = 15.0,
+    peak_s: tuple[float, float] = (60.0, 15.0),
     start_s: float = 60.0,
     scheduler: Scheduler | None = None,
 ) -> Policy:
@@ -49,7 +48,7 @@ def wva(
         What is to be left of them on average (``kvSpareTrigger``, ``queueSpareTrigger``).
     period_s
         Seconds between two decisions (``GLOBAL_OPT_INTERVAL``).
-    peak_s, scrape_s
+    peak_s
         Seconds of which the peak counts, and seconds between two readings in them.
     start_s
         Seconds from the decision until the instance serves. It depends on model and host: no
@@ -76,6 +75,7 @@ def wva(
     HPA reads it every 15 s and may delay it by windows of its own; the instance that stops is the one with
     the fewest requests; there is no scaling to zero.
     """
+    window_s, scrapes_s = peak_s
     kv, queue = inst.gauge("kv_usage"), inst.gauge("waiting")
     free = (kv < kv_threshold) & (queue < queue_threshold)
     present, unsaturated = cluster.count(within="serving"), cluster.count(free, within="serving")
@@ -101,12 +101,12 @@ def wva(
         most=most,
     )
     peaks = [
-        gauge("kv_usage", inst.kv_usage, take="max", window_s=peak_s, within="serving"),
-        gauge("waiting", inst.waiting, take="max", window_s=peak_s, within="serving"),
+        gauge("kv_usage", inst.kv_usage, take="max", window_s=window_s, within="serving"),
+        gauge("waiting", inst.waiting, take="max", window_s=window_s, within="serving"),
     ]
     return switched(
         "wva",
-        [(scrape_s, peaks), (period_s, [size])],
+        [(scrapes_s, peaks), (period_s, [size])],
         serving=serving,
         off=off,
         start_s=start_s,

@@ -284,7 +284,7 @@ CLUSTERED: dict[str, st.SearchStrategy[Policy]] = {
         kv_threshold=st.sampled_from([0.2, 0.8]),
         queue_threshold=st.sampled_from([1.0, 5.0]),
         period_s=OFTEN,
-        scrape_s=OFTEN,
+        peak_s=st.tuples(OFTEN, OFTEN),
         start_s=st.sampled_from([0.0, 2.0, 60.0]),
     ),
     "vllm_balancer": st.builds(

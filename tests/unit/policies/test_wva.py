@@ -15,7 +15,7 @@ Change = tuple[float, str]
 
 def changes(requests: list[Shape], **parameters: Any) -> list[Change]:
     """Decide every 10 s by the peaks of 10 s. An instance runs one request at a time."""
-    given = {"period_s": 10.0, "peak_s": 10.0, "scrape_s": 1.0, "start_s": 15.0, "scheduler": ONE_AT_A_TIME}
+    given = {"period_s": 10.0, "peak_s": (10.0, 1.0), "start_s": 15.0, "scheduler": ONE_AT_A_TIME}
     flips = run(policies.wva(**{**given, **parameters}), requests).flips
     return flips.filter(cause="every").select("time_s", "to").rows()
 
@@ -41,7 +41,7 @@ def test_the_peak_of_the_window_counts() -> None:
     """Four requests of 2 s come at once: three wait for 2 s, and none from 6 s on."""
     requests: list[Shape] = [(0.0, 1, 2)] * 4 + [(9.0, 1, 5)]
     assert changes(requests) == [(10.0, "off→serving")]
-    assert changes(requests, peak_s=8.0) == []
+    assert changes(requests, peak_s=(8.0, 1.0)) == []
 
 
 def test_nothing_is_decided_while_an_instance_starts_and_saturated_ones_do_not_count() -> None:
