@@ -9,13 +9,13 @@ from typing import Final
 import polars as pl
 
 from paceline import _check, _core
-from paceline._atomic import new_file
 from paceline.comparing.student import mean_interval
 from paceline.errors import ConfigError, ResultError
 from paceline.report.charts.kit import Axis, bars, lines
 from paceline.report.figure import Figure, Section, table_of
 from paceline.report.libraries import altair
 from paceline.report.page.assemble import assemble
+from paceline.report.page.writing import page_file, write_page
 from paceline.sweeping.dataset import read_sweep
 from paceline.sweeping.measure import schema_of
 
@@ -79,14 +79,8 @@ def write_sweep_report(
         if not isinstance(where, str | os.PathLike) or isinstance(os.fspath(where), bytes):
             raise ConfigError(f"{name} must be a path, was {_check.said(where)}")
         _check.path(where)
-    target = Path(path)
-    text = sweep_page(read_sweep(folder), title=title, name=str(folder))
-    try:
-        with new_file(target) as draft:
-            draft.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ResultError(f"{target}: could not be written: {error.strerror or error}") from error
-    return target
+    target = page_file(path)
+    return write_page(sweep_page(read_sweep(folder), title=title, name=str(folder)), target)
 
 
 def sweep_page(rows: pl.DataFrame, *, title: str | None = None, name: str = "sweep") -> str:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from paceline import _check
-from paceline._atomic import new_file
-from paceline.errors import ConfigError, ResultError
+from paceline.errors import ConfigError
 from paceline.objectives import SLO
 from paceline.report.answer import answer, identical
 from paceline.report.figure import Section
 from paceline.report.libraries import altair
 from paceline.report.page.assemble import assemble
+from paceline.report.page.writing import page_file, write_page
 from paceline.report.replayed import Replayed, Run, runs_of
 from paceline.report.sections.balance import balance
 from paceline.report.sections.capacities import capacities as capacity_section
@@ -73,18 +73,9 @@ def write_report(
         If the file cannot be written.
     """
     check_arguments(results, path, slo, capacities, title)
-    target = Path(path)
-    if target.is_dir():
-        raise ResultError(
-            f"{target}: must be a file, was a directory; name a file in it, such as report.html"
-        )
+    target = page_file(path)
     text = page_of(results, slo=slo, capacities=capacities, comparison=comparison, title=title)
-    try:
-        with new_file(target) as draft:
-            draft.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ResultError(f"{target}: could not be written: {error.strerror or error}") from error
-    return target
+    return write_page(text, target)
 
 
 def check_arguments(

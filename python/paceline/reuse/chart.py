@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from paceline._atomic import new_file
+from paceline._arguments import typed
 from paceline._core import VERSION
-from paceline.errors import ConfigError, ResultError
+from paceline.errors import ConfigError
 
 if TYPE_CHECKING:
     from paceline.report.charts.kit import Chart
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["hit_chart", "write_hit_page"]
 
 
+@typed(ConfigError)
 def hit_chart(curves: Mapping[str, pl.DataFrame]) -> Chart:
     """Return an Altair chart of hit rates against capacity.
 
@@ -48,6 +49,7 @@ def hit_chart(curves: Mapping[str, pl.DataFrame]) -> Chart:
     )
 
 
+@typed(ConfigError)
 def write_hit_page(curves: Mapping[str, pl.DataFrame], path: str | os.PathLike[str], *, title: str) -> Path:
     """Write a chart of hit rates, with its table, to one HTML file.
 
@@ -74,7 +76,9 @@ def write_hit_page(curves: Mapping[str, pl.DataFrame], path: str | os.PathLike[s
     """
     from paceline.report.figure import Figure, Section, table_of
     from paceline.report.page.assemble import assemble
+    from paceline.report.page.writing import page_file, write_page
 
+    target = page_file(path)
     frame = _together(curves).drop("capacity_gib")
     figure = Figure(
         title="Hit rate against capacity",
@@ -87,18 +91,19 @@ def write_hit_page(curves: Mapping[str, pl.DataFrame], path: str | os.PathLike[s
     text = assemble(
         title=title, lead="", version=VERSION, cards=[], warnings=[], sections=sections, inputs=[]
     )
-    target = Path(path)
-    try:
-        with new_file(target) as draft:
-            draft.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ResultError(f"{target}: could not be written: {error.strerror or error}") from error
-    return target
+    return write_page(text, target)
 
 
 def _together(curves: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     if not curves:
         raise ConfigError("curves must have at least one frame by name, had none")
+    for name, frame in curves.items():
+        for column in ("capacity_blocks", "token_hit_rate"):
+            if column not in frame.columns:
+                raise ConfigError(
+                    f"curves: {name!r} must have a column {column!r}, as hit_curve() and replayed_hits() "
+                    f"return, had {', '.join(frame.columns) or 'none'}"
+                )
     gib = pl.lit(None, dtype=pl.Float64).alias("capacity_gib")
     return pl.concat(
         (frame if "capacity_gib" in frame.columns else frame.with_columns(gib)).select(

@@ -67,8 +67,8 @@ def leaves(namespaces: list[Any], *, alone: bool = False) -> dict[str, st.Search
                 alone and (meaning.takes == "request" or meaning.source == "kept" or name == "role")
             ):
                 continue
-            # They need a router that keeps books, levels, and keys that are evaluated for each step.
-            if name in BOOKED or name in ("level", "cached_tokens"):
+            # They need a router that keeps books, levels, keys evaluated for each step, and monitors.
+            if name in BOOKED or name in ("level", "cached_tokens", "gauge"):
                 continue
             found = getattr(space, name)
             if meaning.takes != "nothing":

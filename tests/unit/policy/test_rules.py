@@ -124,7 +124,7 @@ LEAST, MOST = pick(min=inst.kv_usage), pick(max=inst.kv_usage)
         (make(every={0: []}), r"every must have periods of 1e-9 or more seconds, below 1e6, was 0\.0"),
         (
             make(every={1: [LEAST]}),
-            r"every must have lists of migrate\(\), flip\(\) and scale\(\), was pick\(",
+            r"every must have lists of migrate\(\), flip\(\), scale\(\) and gauge\(\), was pick\(",
         ),
         (make(every=3), r"every must be \{seconds: \[migrate\(\.\.\.\), \.\.\.\]\}, was 3"),
         (make(pools=3), r"pools must be a Pools, was 3"),
