@@ -1,4 +1,4 @@
-"""Gauges of monitors, from all that they ever read."""
+"""Gauges of monitors, from all that they read in their window."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paceline.testing.reference.policy_sim.scope import View
 
 
 class GaugeReadings:
-    """A gauge, and what it read of each instance since the instance was last left out."""
+    """A gauge, and what it read of each instance in its window since the instance was last left out."""
 
     def __init__(self, action: dict[str, Any]) -> None:
         self._action = action
@@ -21,14 +21,12 @@ class GaugeReadings:
         """Read the instances at the moment of the view, and have each keep its value."""
         action, now = self._action, view.now
         for one in view.replicas:
+            read = self._read.setdefault(one.index, [])
             if action["within"] is not None and one.role not in action["within"]:
-                self._read[one.index] = []
+                read.clear()
             else:
-                value = evaluate(action["of"], replace(view, inst=one, here=one))
-                self._read.setdefault(one.index, []).append((now, value))
-            recent = [
-                value
-                for at, value in self._read[one.index]
-                if (at == now or now - at < action["window"]) and not math.isnan(value)
-            ]
-            one.gauges[action["index"]] = over(action["take"], recent)
+                read.append((now, evaluate(action["of"], replace(view, inst=one, here=one))))
+            # No later run looks further back than this one.
+            read[:] = [(at, value) for at, value in read if at == now or now - at < action["window"]]
+            values = [value for _, value in read if not math.isnan(value)]
+            one.gauges[action["index"]] = over(action["take"], values)
