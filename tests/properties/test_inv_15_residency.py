@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from differential.policies import HANDOVERS, WireCase, policies
 from differential.test_policies import engine, reference
 from differential.timelines import SAMPLES, timeline_of_engine
+from paceline.errors import NoProgressError
 
 TIERS = ("kv_tokens", "kv_host_tokens", "kv_arriving_tokens", "kv_sending_blocks", "kv_receiving_blocks")
 
@@ -45,8 +46,10 @@ def test_kv_is_on_the_host_and_on_its_way_in_some_draws() -> None:
     @settings(max_examples=80, database=None, derandomize=True)
     @given(case=sampled())
     def count(case: WireCase) -> None:
-        reference(case)
-        _, _, rows = timeline_of_engine(engine(case, leap=True, record=False))
+        try:
+            _, _, rows = timeline_of_engine(engine(case, leap=True, record=False))
+        except NoProgressError:  # the reference rejects such cases, too
+            reject()
         seen["host"] += any(row["kv_host_tokens"] > 0 for row in rows)
         seen["arriving"] += any(row["kv_arriving_tokens"] > 0 for row in rows)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -18,7 +20,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rows:
     """The requests of a result, column by column; times in seconds, nan where never.
 
@@ -35,6 +37,7 @@ class Rows:
     result: Result
     frame: pl.DataFrame
     stats: ReplayStats
+    _arrays: dict[tuple[str, str], NDArray[Any]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, result: Result) -> Rows:
@@ -46,28 +49,38 @@ class Rows:
         """Seconds from each arrival to its instance: the front end, the prediction, and the router's hold."""
         return self.seconds("prediction") + self.seconds("held") + self.frontend_s
 
-    @property
+    @cached_property
     def frontend_s(self) -> float:
         """Seconds of the cluster's front end."""
         return float(tomllib.loads(self.result.provenance.cluster).get("frontend_s", 0.0))
 
     def seconds(self, name: str) -> Floats:
         """Return a column of times."""
-        return cast(Floats, self.frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy())
+        return self._kept("seconds", name, lambda of: of.cast(pl.Float64).fill_null(np.nan))
 
     def count(self, name: str) -> NDArray[np.int64]:
         """Return a column of whole numbers."""
-        return cast("NDArray[np.int64]", self.frame[name].cast(pl.Int64).to_numpy())
+        return self._kept("count", name, lambda of: of.cast(pl.Int64))
 
     def status(self, *names: str) -> Bools:
         """Return which requests have a status."""
-        return cast(Bools, self.frame["status"].cast(pl.String).is_in(names).to_numpy())
+        statuses = self._kept("status", "status", lambda of: of.cast(pl.String))
+        return np.isin(statuses, names)
 
     def on(self, index: int) -> Bools:
         """Return which requests were routed to an instance."""
-        return cast(Bools, (self.frame["instance"] == index).fill_null(value=False).to_numpy())
+        instances = self._kept("instance", "instance", lambda of: of.cast(pl.Int64).fill_null(-1))
+        return cast(Bools, instances == index)
 
-    @property
+    def _kept(self, how: str, name: str, convert: Callable[[pl.Series], pl.Series]) -> NDArray[Any]:
+        """Return a column, converted once for all checks, which must not write to it."""
+        if (how, name) not in self._arrays:
+            array = convert(self.frame[name]).to_numpy(writable=True)
+            array.flags.writeable = False
+            self._arrays[how, name] = array
+        return self._arrays[how, name]
+
+    @cached_property
     def unanswered(self) -> Bools:
         """Return which requests wait for an answer that does not come: one of the requests did not finish."""
         waits = np.zeros(self.frame.height, dtype=np.bool_)
@@ -81,7 +94,7 @@ class Rows:
             waits |= self.frame.select(lost).to_series().to_numpy()
         return cast(Bools, waits)
 
-    @property
+    @cached_property
     def moved(self) -> bool:
         """Whether any request migrated."""
         return bool((self.frame["migrations"] > 0).any())
@@ -97,7 +110,7 @@ class Rows:
         """Whether all requests that were routed to an instance finished there, and none was sent again."""
         return bool(np.all(self.status("finished")[self.on(index)])) and not self.sent_again
 
-    @property
+    @cached_property
     def sent_again(self) -> bool:
         """Whether clients sent any request again: the columns are those of the last time."""
         return bool(self.count("sent_again").any())

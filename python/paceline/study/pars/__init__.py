@@ -21,8 +21,8 @@ def run(work: Work) -> Study:
     Parameters
     ----------
     work
-        ``quick`` takes 500 prompts of Alpaca, one model's answers, and bursts of 200. ``data`` is a folder
-        with Alpaca, AlpacaEval and ServeGen's lengths (see the README of the traces).
+        ``quick`` takes 200 prompts of Alpaca and of AlpacaEval, two models' answers, and bursts of 200.
+        ``data`` is a folder with Alpaca, AlpacaEval and ServeGen's lengths (see the README of the traces).
 
     Returns
     -------
@@ -41,8 +41,9 @@ def run(work: Work) -> Study:
             "derived_servegen_r1_10min.csv.zst (--data FOLDER)"
         )
     names = ("gpt4", "llama") if work.quick else tuple(MODELS)
-    corpora: dict[str, Corpus] = {"alpaca": alpaca(work.data, 500 if work.quick else None)}
-    corpora |= {name: answers(work.data, name) for name in names}
+    most = 200 if work.quick else None
+    corpora: dict[str, Corpus] = {"alpaca": alpaca(work.data, most)}
+    corpora |= {name: answers(work.data, name, most) for name in names}
     predictors = Predictors(corpora, work)
     predictors.run()
     served = {name: corpora[name] for name in ("alpaca", "llama")} | {"r1": reasoning(work.data)}

@@ -65,13 +65,13 @@ def alpaca(data: Path, most: int | None = None) -> Corpus:
     return Corpus("alpaca", "Alpaca, in words", words, _tokens(spoken), _tokens(words), prompts)
 
 
-def answers(data: Path, name: str) -> Corpus:
-    """Return AlpacaEval's prompts with the lengths of a model's answers."""
+def answers(data: Path, name: str, most: int | None = None) -> Corpus:
+    """Return AlpacaEval's first prompts with the lengths of a model's answers."""
     prompts = pl.read_parquet(data / "alpacaeval_prompts.parquet")
     lengths = pl.read_parquet(data / "alpacaeval_output_lengths.parquet").filter(
         pl.col("model").str.starts_with(MODELS[name])
     )
-    both = prompts.join(lengths, on="prompt_id", maintain_order="left")
+    both = prompts.join(lengths, on="prompt_id", maintain_order="left")[:most]
     tokens = both.get_column("output_tokens").to_numpy().astype(np.int64)
     return Corpus(
         name,
