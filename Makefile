@@ -22,6 +22,9 @@ LOCKED := $(if $(CI),--locked)
 # No recipe calls make. Without this, cargo under `make --jobs` warns of a job server that it cannot reach.
 unexport MAKEFLAGS
 
+# Tests start the command line hundreds of times: its modules are compiled once.
+unexport PYTHONDONTWRITEBYTECODE
+
 # PyO3 reads the configuration of an interpreter: the same for every command, so that nothing is built twice.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
