@@ -201,6 +201,7 @@ def _loaded(name: str) -> Host:
     return build(Host, {"name": name, **catalog.load("host", name)}, f"host {name!r}")
 
 
+@typed()
 def version_key(version: str) -> tuple[int, ...]:
     """Return what versions are ordered by: their numbers, those of a release candidate among them.
 
