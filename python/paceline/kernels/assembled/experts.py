@@ -13,10 +13,11 @@ __all__ = ["mixture"]
 #: Distributions of tokens over experts that were measured, the first that is there counts. AISimulate's own
 #: default for prediction is the first: loads that fall with a power of 1.01 of the expert's place.
 _ROUTING = ("power_law_1.01", "power_law_1.2", "balanced")
-# What the database calls the types of weights that a model may have, the nearest first.
+# What the database calls the types of weights that a model may have, the one that engines choose first. Where
+# there are kernels with 8-bit activations (TensorRT-LLM and SGLang on Blackwell), MXFP4 experts run in these.
 _TYPES = {
     "fp8": ("fp8_block", "fp8"),
-    "mxfp4": ("w4a16_mxfp4", "w4a8_mxfp4_mxfp8", "mxfp4", "w4a8_mxfp4"),
+    "mxfp4": ("w4a8_mxfp4_mxfp8", "w4a16_mxfp4", "mxfp4", "w4a8_mxfp4"),
 }
 
 
