@@ -25,6 +25,7 @@ AICONFIGURATOR: dict[str, Any] = {
     "concurrency": 4,
     "spec_method": "none",
     "gemm_quant_mode": "",
+    "batch_size": 4,
     "tp_size": 1,
     "pp_size": 1,
     "attention_dp_size": 1,

@@ -58,6 +58,7 @@ def test_a_closed_loop_has_its_lengths_and_ten_requests_for_each_in_flight(tmp_p
         ({"backend_version": "0.12.0"}, "doubtful"),
         ({"attention_dp_size": 8}, "attention data parallelism"),
         ({"pp_size": 2}, "pipeline parallelism"),
+        ({"batch_size": 2}, "a batch that is not the concurrency"),
         ({"model_path": "MiniMaxAI/MiniMax-M2.5"}, "the model minimax-m2.5 is not in the catalog"),
         ({"system": "b300_sxm"}, "the GPU b300_sxm is not in the catalog"),
         ({"precision": "fp4"}, "NVFP4 weights"),
@@ -72,6 +73,15 @@ def test_a_row_that_is_not_modelled_is_refused_by_name(
     write(tmp_path / "points.csv", [samples.AICONFIGURATOR, {**samples.AICONFIGURATOR, **changed}])
     (found,) = refusals(tmp_path)
     assert reason in found
+
+
+def test_lengths_are_drawn_but_in_the_sweep_that_shows_equal_ones(tmp_path: Path) -> None:
+    sweep = {"backend": "sglang", "backend_version": "0.5.1.post1"}
+    write(tmp_path / "points.csv", [samples.AICONFIGURATOR, {**samples.AICONFIGURATOR, **sweep}])
+    drawn, alike = (one for one in read_points(tmp_path) if isinstance(one, Point))
+    assert drawn.workload.load(0).trace.frame["prompt_tokens"].n_unique() > 5
+    assert alike.workload.load(0).trace.frame["prompt_tokens"].to_list() == [256] * 40
+    assert (drawn.fitted, alike.fitted) == ("", "that lengths are equal")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,11 @@ __all__ = ["COLUMNS", "read"]
 COLUMNS = ("silicon_ttft_ms", "silicon_tpot_ms", "backend", "system", "concurrency", "attention_dp_size")
 _ENGINES: dict[str, Engine] = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm"}
 
+#: The sweep whose requests have equal lengths, although the file's description has them drawn: in a closed
+#: loop these end together, and the next ones prefill together. With drawn lengths the replay's TTFT is 86%
+#: below the measured one and TPOT 31% above (medians of 24 points), with equal ones they are 6% and 7% off.
+_ALIKE = ("sglang", "0.5.1.post1")
+
 
 def read(file: Path, name: str) -> Found:
     """Yield the points of a file."""
@@ -27,6 +32,7 @@ def _point(place: str, row: Row) -> Point:
     version = row["backend_version"] or ""
     measured = known(ttft=1e-3 * row["silicon_ttft_ms"], tpot=1e-3 * row["silicon_tpot_ms"])
     fitted = version.startswith(("0.12", "1.0.0rc3")) and "sweep" in row["source"]
+    alike = version == _ALIKE[1] and row["backend"] == _ALIKE[0]
     return Point(
         id=place,
         server=Server(
@@ -43,10 +49,11 @@ def _point(place: str, row: Row) -> Point:
             output_tokens=row["osl"],
             concurrency=row["concurrency"],
             requests=10 * row["concurrency"],
+            least=1.0 if alike else 0.8,
         ),
         measured=measured,
         in_flight=float(row["concurrency"]),
-        fitted="host time of a step" if fitted else "",
+        fitted="that lengths are equal" if alike else "host time of a step" if fitted else "",
     )
 
 
@@ -72,6 +79,8 @@ def _check_modelled(row: Row) -> None:
         raise NotModelled("attention data parallelism")
     if (row["pp_size"] or 1) > 1:
         raise NotModelled("pipeline parallelism")
+    if row["batch_size"] is not None and row["batch_size"] != row["concurrency"]:
+        raise NotModelled("a batch that is not the concurrency, for a reason that is not in the data")
 
 
 def _split(row: Row, *, mixture: bool) -> tuple[int, bool]:
