@@ -229,6 +229,19 @@ def test_a_run_whose_queue_grows_is_at_the_edge(tmp_path: Path) -> None:
     assert only_point(tmp_path).edge
 
 
+def test_after_a_run_that_was_cut_off_rates_are_refused(tmp_path: Path) -> None:
+    sizes = {1.0: 10, 2.0: 6, 4.0: 2, 8.0: 10}
+    rows = [
+        {**samples.LMBENCH, "qps": rate, "launch_s": i / rate, "finish_s": i / rate + 0.5}
+        for rate, size in sizes.items()
+        for i in range(size)
+    ]
+    write(tmp_path / "req_x.csv", rows)
+    kept = [found.id for found in read_points(tmp_path) if isinstance(found, Point)]
+    assert kept == ["req_x.csv#1 requests/s", "req_x.csv#2 requests/s"]
+    assert refusals(tmp_path) == ["doubtful: since a run that was cut off, fewer instances serve"] * 2
+
+
 def test_a_sweep_replays_the_lengths_that_its_prompts_add_up_to(tmp_path: Path) -> None:
     lengths = [{"i": i, "input_lens": 100, "output_lens": 10 + i, "ttfts": 0.04} for i in range(9)]
     write(tmp_path / "requests_c2.csv", lengths)
