@@ -61,7 +61,7 @@ def _routed(rank: Rank) -> Curve:
         known = sorted(set(alike.select("moe_tp_size", "moe_ep_size").rows()))
         there = ", ".join(f"{tp} x {ep}" for tp, ep in known) or "none of that shape and type"
         raise ConfigError(
-            f"moe_perf of {rank.backend} on {rank.gpu} must have {experts.count} {dtype} experts of "
+            f"moe_perf of {rank.backend} on {rank.gpu} must have {experts.count} {model.expert_dtype} experts of "
             f"{model.hidden_size} x {experts.intermediate_size}, {experts.per_token} a token, each split in "
             f"{split} and dealt out to {dealt} ranks; it has {there}"
         )
