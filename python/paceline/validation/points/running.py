@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -243,12 +244,14 @@ def _replayed(
     servers: dict[Any, list[Point]] = {}
     for point in points:
         servers.setdefault(point.server, []).append(point)
-    known = profiles()
+    known, stop = profiles(), threading.Event()
     done: dict[int, Predicted] = {}
 
     def work(group: Sequence[Point]) -> None:
         for one in _of_one_server(group, known, seed):
             done[id(one.point)] = one
+            if stop.is_set():
+                return
 
     pool = ThreadPoolExecutor(max(1, min(workers, len(servers))))
     try:
@@ -262,6 +265,8 @@ def _replayed(
             if progress is not None:
                 progress(len(done), len(points))
     finally:
+        # An interrupt, or an error of one replay: the others end with the point that they are at.
+        stop.set()
         pool.shutdown(cancel_futures=True)
     return [done[id(point)] for point in points]
 

@@ -59,7 +59,7 @@ def test_a_closed_loop_has_its_lengths_and_ten_requests_for_each_in_flight(tmp_p
         ({"attention_dp_size": 8}, "attention data parallelism"),
         ({"pp_size": 2}, "pipeline parallelism"),
         ({"batch_size": 2}, "a batch that is not the concurrency"),
-        ({"model_path": "MiniMaxAI/MiniMax-M2.5"}, "the model minimax-m2.5 is not in the catalog"),
+        ({"model_path": "moonshotai/Kimi-K2-Instruct"}, "the model kimi-k2 is not in the catalog"),
         ({"system": "b300_sxm"}, "the GPU b300_sxm is not in the catalog"),
         ({"precision": "fp4"}, "NVFP4 weights"),
         ({"precision": "int3"}, "weights in int3"),

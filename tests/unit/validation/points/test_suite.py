@@ -111,6 +111,21 @@ def test_a_run_that_stands_in_two_collections_counts_once(tmp_path: Path) -> Non
     assert found.reasons() == {"the same run stands in another file": 1}
 
 
+def test_what_the_callback_raises_ends_the_replays(tmp_path: Path) -> None:
+    rows = [{**samples.AICONFIGURATOR, "tp_size": 2**i, "osl": 16 + j} for i in range(3) for j in range(40)]
+    write(tmp_path / "data/points.csv", rows)
+    calls = []
+
+    def progress(done: int, total: int) -> None:
+        calls.append((done, total))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        suite(tmp_path / "data", workers=2, progress=progress)
+    assert len(calls) == 1
+    assert calls[0][0] < calls[0][1] == 120
+
+
 def test_a_folder_without_points_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "other.csv", [{"a": 1}])
     with pytest.raises(ConfigError, match="must have a file of measured points"):
