@@ -1,4 +1,4 @@
-"""The catalogs: one TOML file for each GPU, model and link, every number with its source beside it.
+"""The catalogs: one TOML file for each GPU, model, link and host, every number with its source beside it.
 
 File names are the names users write: ``catalog/gpus/h100-sxm.toml`` is ``"h100-sxm"``.
 """
@@ -15,7 +15,7 @@ from paceline.errors import ConfigError
 
 __all__ = ["Kind", "load", "names"]
 
-Kind = Literal["gpu", "link", "model"]
+Kind = Literal["gpu", "host", "link", "model"]
 
 
 @cache

@@ -7,13 +7,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from paceline.cli.suite import NO_SUITE, SuiteOptions
 from paceline.cli.waiting import NO_CLIENTS, ClientOptions
 
 __all__ = ["validate"]
 
 
 def validate(
-    folder: Path,
+    folder: Path | None = None,
     /,
     *,
     overhead_us: float | None = None,
@@ -21,6 +22,7 @@ def validate(
     profile: str | None = None,
     frontend_ms: float = 0.0,
     waiting: ClientOptions = NO_CLIENTS,
+    of: SuiteOptions = NO_SUITE,
     json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
     """Replay a measured run and compare TTFT, TPOT and E2E latency with what was measured.
@@ -31,7 +33,7 @@ def validate(
         With requests.parquet, engine.json and profile/, and perhaps peer-llmservingsim.txt; or with
         Splitwise's perf_model.csv, of which half of the sizes fit a roofline that is compared with the rest;
         or with RUN.csv.gz of open-loop runs (residency-vllm's: Qwen3-14B on one H100, vLLM 0.23.0), of
-        which the means are compared by rate with the catalog's roofline.
+        which the means are compared by rate with the catalog's roofline. Without it, --suite names a folder.
     overhead_us
         Microseconds of a step that no kernel explains. By default what was fitted for the engine's version.
     reductions
@@ -44,7 +46,16 @@ def validate(
         Print one JSON object instead of a table: seconds, by metric and statistic.
     """
     from paceline.cli.output import console, print_json, table
+    from paceline.errors import ConfigError
     from paceline.validation import validate as compare
+
+    if (folder is None) == (of.suite is None):
+        raise ConfigError("validate takes one folder: FOLDER of one run, or --suite DIR of many points")
+    if folder is None:
+        from paceline.cli.suite import replay_suite
+
+        replay_suite(of, json=json)
+        return
 
     if (folder / "perf_model.csv").is_file():
         from paceline.cli.splitwise import compare_roofline

@@ -70,6 +70,9 @@ class Table:
         ranks, and the profile is of such a split one.
     skew
         Whether unequal contexts are corrected for, if the profile has the data for that.
+    row_s
+        Seconds of a step for each row that is sampled, so for each request that decodes or ends its prompt
+        in it: an engine's work by request on the host, where no step overlaps it.
 
     Raises
     ------
@@ -90,9 +93,11 @@ class Table:
     data_parallel: int = 1
     expert_parallel: bool = False
     skew: bool = True
+    row_s: float = 0.0
 
     def __post_init__(self) -> None:
         _check.count("data_parallel of a Table", self.data_parallel)
+        _check.seconds("row_s of a Table", self.row_s)
         if self.overhead_s is not None:
             _check.seconds("overhead_s of a Table", self.overhead_s)
 
@@ -196,7 +201,7 @@ class Table:
             "step": ticks(self.step_overhead_s(profile)),
             "tokens": _curve(step.tokens(shared=shared and experts is None)),
             **({} if experts is None else {"experts": _curve(experts)}),
-            "rows": _curve(step.rows()),
+            "rows": _curve(_sloped(step.rows(), self.row_s)),
             "decode": _grid(step.attention("decode"), layers),
             "prefill": _grid(step.attention("prefill"), layers),
             "mixed": _grid(step.attention("mixed"), layers),
@@ -268,6 +273,14 @@ def _touched(path: Path) -> int:
 
 def _curve(curve: Curve) -> dict[str, Any]:
     return {"at": list(curve.at), "ticks": [ticks(value) for value in curve.seconds]}
+
+
+def _sloped(curve: Curve, each_s: float) -> Curve:
+    """Return a curve that rises by some seconds more for each of what it counts."""
+    if not each_s:
+        return curve
+    at = curve.at if len(curve.at) > 1 else (curve.at[0], curve.at[0] + 1)
+    return Curve(at, tuple(curve(n) + each_s * n for n in at))
 
 
 def _grid(grid: Grid, layers: int) -> dict[str, Any]:

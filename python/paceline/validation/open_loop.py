@@ -27,7 +27,15 @@ from paceline.replaying import replay
 from paceline.trace import Trace
 from paceline.validation.comparison import METRICS, Latencies
 
-__all__ = ["OpenLoopRun", "Server", "noise", "predict_means", "read_open_loop", "same_rate"]
+__all__ = [
+    "OpenLoopRun",
+    "Server",
+    "noise",
+    "predict_means",
+    "read_open_loop",
+    "read_open_loop_run",
+    "same_rate",
+]
 
 _COLUMNS = ("send_us", "prompt_tokens_server", "output_tokens", "ttft_us", "e2e_us", "status")
 
@@ -96,10 +104,17 @@ def read_open_loop(folder: str | PathLike[str]) -> list[OpenLoopRun]:
     files = sorted(Path(folder).glob("*.csv.gz"))
     if not files:
         raise ConfigError(f"a folder of open-loop runs must have RUN.csv.gz, was {folder}")
-    return [_read(file) for file in files]
+    return [read_open_loop_run(file) for file in files]
 
 
-def _read(file: Path) -> OpenLoopRun:
+def read_open_loop_run(file: Path) -> OpenLoopRun:
+    """Read one run.
+
+    Raises
+    ------
+    ConfigError
+        If the file has another form.
+    """
     try:
         frame = pl.read_csv(file)
     except (pl.exceptions.PolarsError, OSError) as error:

@@ -155,6 +155,24 @@ def test_experts_are_shared_by_all_ranks(
     assert profile.dense["router"](1) == pytest.approx(1e-3 * (1e-6 * 1024 * 2048 + 1))
 
 
+def test_mxfp4_experts_run_on_8_bit_activations_where_there_are_such_kernels(folder: Path) -> None:
+    # TensorRT-LLM and SGLang do on Blackwell; Hopper has kernels with 16-bit activations alone.
+    path = folder / "systems/data/toy/moe/vllm/0.24.0/moe_perf.parquet"
+    plain = pl.read_parquet(path)
+    assert MIXTURE.experts is not None
+    four_bits = replace(MIXTURE, experts=replace(MIXTURE.experts, dtype="mxfp4"))
+    times = {"w4a16_mxfp4": 5.0, "w4a8_mxfp4_mxfp8": 3.0}
+    for names in (["w4a16_mxfp4"], ["w4a16_mxfp4", "w4a8_mxfp4_mxfp8"]):
+        rows = [
+            plain.with_columns(moe_dtype=pl.lit(name), latency=pl.col("num_tokens") * times[name])
+            for name in names
+        ]
+        pl.concat(rows).write_parquet(path)
+        profile = assemble(Database(folder), four_bits, "toy")
+        assert profile.facts["moe_dtype"] == names[-1]
+        assert profile.dense["experts"](64) == pytest.approx(1e-3 * 64 * times[names[-1]])
+
+
 def test_data_parallel_ranks_gather_and_scatter_what_the_experts_need(folder: Path) -> None:
     path = folder / "shared.parquet"
     profile = assemble(Database(folder), MIXTURE, "toy", data_parallel=2, expert_parallel=True)

@@ -45,6 +45,7 @@ PUBLISHED_BILLIONS = {
     "phi-mini-moe": (7.6, 0.05),
     "nemotron-h-8b": (8.1, 0.05),  # the safetensors of Nemotron-H-8B-Base-8K
     "nemotron-nano-9b-v2": (8.89, 0.005),  # those of NVIDIA-Nemotron-Nano-9B-v2
+    "minimax-m2.5": (229, 0.5),  # the safetensors of MiniMax-M2.5; model card: 230B in total, 10B active
     "qwen3-next-80b-a3b": (80, 0.5),  # model card: 80B in total, 3B active
 }
 

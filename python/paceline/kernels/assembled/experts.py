@@ -13,10 +13,11 @@ __all__ = ["mixture"]
 #: Distributions of tokens over experts that were measured, the first that is there counts. AISimulate's own
 #: default for prediction is the first: loads that fall with a power of 1.01 of the expert's place.
 _ROUTING = ("power_law_1.01", "power_law_1.2", "balanced")
-# What the database calls the types of weights that a model may have, the nearest first.
+# What the database calls the types of weights that a model may have, the one that engines choose first. Where
+# there are kernels with 8-bit activations (TensorRT-LLM and SGLang on Blackwell), MXFP4 experts run in these.
 _TYPES = {
     "fp8": ("fp8_block", "fp8"),
-    "mxfp4": ("w4a16_mxfp4", "w4a8_mxfp4_mxfp8", "mxfp4", "w4a8_mxfp4"),
+    "mxfp4": ("w4a8_mxfp4_mxfp8", "w4a16_mxfp4", "mxfp4", "w4a8_mxfp4"),
 }
 
 
@@ -59,10 +60,10 @@ def _routed(rank: Rank) -> Curve:
         alike = table.filter(pl.col("moe_dtype").is_in(names))
         known = sorted(set(alike.select("moe_tp_size", "moe_ep_size").rows()))
         there = ", ".join(f"{tp} x {ep}" for tp, ep in known) or "none of that shape and type"
+        size, whole = f"{model.hidden_size} x {experts.intermediate_size}", f"dealt out to {dealt} ranks"
         raise ConfigError(
-            f"moe_perf of {rank.backend} on {rank.gpu} must have {experts.count} {dtype} experts of "
-            f"{model.hidden_size} x {experts.intermediate_size}, {experts.per_token} a token, each split in "
-            f"{split} and dealt out to {dealt} ranks; it has {there}"
+            f"moe_perf of {rank.backend} on {rank.gpu} must have {experts.count} {model.expert_dtype} experts "
+            f"of {size}, {experts.per_token} a token, each split in {split} and {whole}; it has {there}"
         )
     routing = next(name for name in (*_ROUTING, rows["distribution"][0]) if name in rows["distribution"])
     rank.facts["moe_dtype"], rank.facts["routing"] = dtype, routing

@@ -116,11 +116,10 @@ class Rank:
         by_inputs: dict[int, list[int]] = {}
         for n, k in measured:
             by_inputs.setdefault(k, []).append(n)
-        around = _around(sorted(by_inputs), inputs)
-        lines = {
-            k: _between(sorted(by_inputs[k]), outputs, {n: measured[n, k] for n in by_inputs[k]})
-            for k in around
-        }
+        lines = {}
+        for k in _around(sorted(by_inputs), inputs):
+            near = _around(sorted(by_inputs[k]), outputs)
+            lines[k] = _between(near, outputs, {n: Curve.of(measured[n, k]) for n in near})
         return _between(sorted(lines), inputs, lines)
 
     def _type(self, dtype: str | None) -> str:
@@ -137,16 +136,17 @@ class Rank:
         self.facts["gemm_dtype"] = found
         return found
 
-    def _measured(self, dtype: str) -> dict[tuple[int, int], Curve]:
+    def _measured(self, dtype: str) -> dict[tuple[int, int], list[tuple[int, float]]]:
+        """Return rows and seconds by width; few widths are asked for, so curves are made of those."""
         cache = self.__dict__.setdefault("_curves", {})
         if dtype not in cache:
             rows = self.products.filter(pl.col("gemm_dtype") == dtype)
             groups = rows.group_by("n", "k").agg("m", "latency").iter_rows()
             cache[dtype] = {
-                (n, k): Curve.of((m, MS * ms) for m, ms in zip(rows_m, times, strict=True))
+                (n, k): [(m, MS * ms) for m, ms in zip(rows_m, times, strict=True)]
                 for n, k, rows_m, times in groups
             }
-        found: dict[tuple[int, int], Curve] = cache[dtype]
+        found: dict[tuple[int, int], list[tuple[int, float]]] = cache[dtype]
         return found
 
 

@@ -1,0 +1,215 @@
+"""Host times of engines by version: the front end, and what a step takes beyond its kernels.
+
+The GPU's kernels do not explain all of a step: where an engine does not overlap its scheduler, its inputs and
+its sampler with the step before, a step takes ``a + b * running`` longer. Both differ by engine, version and
+flags, and constants that help one version make another worse. So a host is data of the versions that it was
+measured on, chosen by name; nothing is applied unless it is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, replace
+
+from paceline import _check, catalog
+from paceline._arguments import typed, typed_fields
+from paceline._toml import build
+from paceline.cost import Affine, Roofline
+from paceline.deployment import Cluster, Instance
+from paceline.errors import ConfigError
+from paceline.kernels.loaded import is_table
+
+__all__ = ["Host", "host_names", "version_key"]
+
+_NAME = re.compile(r"(?P<engine>[a-z]+)-(?P<version>\d[\w.]*)")
+
+
+def host_names() -> tuple[str, ...]:
+    """Return the names of the hosts that come with Paceline.
+
+    Examples
+    --------
+    >>> host_names()
+    ('trtllm-1.0rc3', 'vllm-0.11', 'vllm-0.12', 'vllm-0.23')
+    """
+    return catalog.names("host")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
+class Host:
+    """The host times of an engine's versions.
+
+    Parameters
+    ----------
+    name
+        Its name: an engine and its last version.
+    engine
+        ``vllm``, ``sglang`` or ``trtllm``.
+    first, last
+        The versions from and up to which it holds, both included: ``0.15`` to ``0.23`` holds for 0.23.0, too.
+    frontend_s
+        Seconds from a request's arrival until the scheduler sees it.
+    step_s
+        Seconds of each step that no kernel explains.
+    request_s
+        Seconds of each step for each request that runs in it.
+    flags
+        The flags of the servers on which it was measured.
+    source
+        What it was fitted to.
+    spread
+        How far the constants, or errors on runs that were kept back, spread.
+
+    Raises
+    ------
+    ConfigError
+        If a time is negative.
+
+    Examples
+    --------
+    >>> Host.load("vllm-0.23").frontend_s
+    0.008
+    >>> Host.load("vllm-0.19").name    # a version in between
+    'vllm-0.23'
+    """
+
+    name: str
+    engine: str
+    first: str
+    last: str
+    frontend_s: float = 0.0
+    step_s: float = 0.0
+    request_s: float = 0.0
+    flags: str = ""
+    source: str = ""
+    spread: str = ""
+
+    def __post_init__(self) -> None:
+        for field in ("frontend_s", "step_s", "request_s"):
+            _check.seconds(f"{field} of host {self.name!r}", getattr(self, field))
+
+    @classmethod
+    @typed()
+    def load(cls, name: str) -> Host:
+        """Return a host that comes with Paceline, by its name or by an engine and a version of its range.
+
+        Raises
+        ------
+        ConfigError
+            If there is none for that engine and version; the message names those that there are.
+        """
+        if name in host_names():
+            return _loaded(name)
+        found = _NAME.fullmatch(name)
+        host = None if found is None else cls.of(found["engine"], found["version"])
+        if host is None:
+            known = ", ".join(f"{one} ({_loaded(one).first} to {_loaded(one).last})" for one in host_names())
+            raise ConfigError(f"host must be one that was measured, {known}, was {name!r}")
+        return host
+
+    @classmethod
+    @typed()
+    def of(cls, engine: str, version: str) -> Host | None:
+        """Return the host that holds for an engine's version; None if none was measured.
+
+        Examples
+        --------
+        >>> Host.of("vllm", "0.12.0").step_s, Host.of("vllm", "0.14.1"), Host.of("sglang", "0.5.9")
+        (0.0011, None, None)
+        """
+        for name in host_names():
+            host = _loaded(name)
+            if host.engine == engine and host.holds_for(version):
+                return host
+        return None
+
+    @typed()
+    def holds_for(self, version: str) -> bool:
+        """Whether a version is in the range; patch releases of the last version are.
+
+        Examples
+        --------
+        >>> [Host.load("vllm-0.23").holds_for(version) for version in ("0.14.9", "0.15.1", "0.23.2", "0.24")]
+        [False, True, True, False]
+        """
+        key, last = version_key(version), version_key(self.last)
+        return bool(key) and version_key(self.first) <= key and key[: len(last)] <= last
+
+    @typed()
+    def on(self, cluster: Cluster) -> Cluster:
+        """Return a cluster whose steps and requests take these times, too.
+
+        Raises
+        ------
+        ConfigError
+            If the cluster has a front end already, which would be counted twice; or a cost is an Affine,
+            which has no time for each request.
+        """
+        if cluster.frontend_s and self.frontend_s:
+            raise ConfigError(
+                f"frontend_s of a Cluster must be 0 beside the host {self.name!r}, which has "
+                f"{self.frontend_s} s, was {cluster.frontend_s}"
+            )
+        distinct = {one: self._beside(one) for one in dict.fromkeys(cluster.instances)}
+        return replace(
+            cluster,
+            instances=tuple(distinct[one] for one in cluster.instances),
+            frontend_s=cluster.frontend_s or self.frontend_s,
+        )
+
+    def _beside(self, instance: Instance) -> Instance:
+        """Return an instance whose steps take the host's time, too."""
+        if not (self.step_s or self.request_s):
+            return instance
+        cost = instance.cost
+        if isinstance(cost, Affine):
+            if self.request_s:
+                raise ConfigError(
+                    f"cost of an Instance must be a Roofline or a Table with the host {self.name!r}, which "
+                    f"has a time for each request, was {cost}"
+                )
+            return replace(instance, cost=replace(cost, step_s=cost.step_s + self.step_s))
+        if is_table(cost):
+            model, ranks = instance.resolved_model, instance.tensor_parallel
+            kernels = cost.step_overhead_s(cost.read(model, tensor_parallel=ranks))
+            return replace(
+                instance,
+                cost=replace(cost, overhead_s=kernels + self.step_s, row_s=cost.row_s + self.request_s),
+            )
+        return replace(instance, cost=self._roofline(instance, cost or Roofline()))
+
+    def _roofline(self, instance: Instance, cost: Roofline) -> Roofline:
+        """Return a roofline with the host's time; a request's is spread over the layers with attention."""
+        model, gpu = instance.resolved_model, instance.resolved_gpu
+        known = cost.efficiency or (None if gpu is None else gpu.efficiency)
+        assert model is not None, "Invariant: an instance with a roofline has a model"
+        assert known is not None, "Invariant: an instance with a roofline has efficiencies"
+        return replace(
+            cost,
+            efficiency=replace(
+                known,
+                step_s=known.step_s + self.step_s,
+                attention_request_s=known.attention_request_s + self.request_s / model.attention_layers,
+            ),
+        )
+
+
+@functools.cache
+def _loaded(name: str) -> Host:
+    return build(Host, {"name": name, **catalog.load("host", name)}, f"host {name!r}")
+
+
+@typed()
+def version_key(version: str) -> tuple[int, ...]:
+    """Return what versions are ordered by: their numbers, those of a release candidate among them.
+
+    Examples
+    --------
+    >>> version_key("1.0.0rc3"), version_key("0.5.9.post1"), version_key("nightly")
+    ((1, 0, 0, 3), (0, 5, 9, 1), ())
+    """
+    if not version[:1].isdigit():
+        return ()
+    return tuple(int(part) for part in re.findall(r"\d+", version))

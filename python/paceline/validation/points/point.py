@@ -1,0 +1,155 @@
+"""A measured point: a server, its load, and what was measured; or the reason why it is not modelled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from paceline._arguments import typed_fields
+from paceline.model import Model
+from paceline.validation.points.workloads import Workload
+
+__all__ = ["METRICS", "Engine", "Point", "Refused", "Server"]
+
+#: What is scored, by the names of JSON: seconds, and output tokens a second.
+METRICS = ("ttft", "tpot", "e2e", "throughput")
+
+Engine = Literal["vllm", "sglang", "trtllm"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
+class Server:
+    """What serves a point. Equal servers are built once.
+
+    Parameters
+    ----------
+    engine, version
+        The engine; an empty version where the data do not say.
+    model
+        The shape and its types of weights.
+    gpu
+        The catalog's name.
+    tensor_parallel
+        GPUs of an instance.
+    expert_parallel
+        Whether they hold whole experts.
+    instances
+        Replicas; with ``prefill``, all of them.
+    prefill
+        Of them, those that only prefill; 0: prompts and decodes share instances.
+    max_num_seqs, max_num_batched_tokens
+        The scheduler's limits; None: the engine's defaults.
+    num_blocks
+        KV blocks as the server logged them; None: those of the memory rule.
+    memory
+        Share of the GPU's memory that the engine may use.
+    prefix_caching
+        Whether it was on and prompts share prefixes.
+    profile
+        Kernels measured on the same machine; None: those of an imported profile, where there is one.
+    """
+
+    engine: Engine
+    version: str
+    model: Model
+    gpu: str
+    tensor_parallel: int = 1
+    expert_parallel: bool = False
+    instances: int = 1
+    prefill: int = 0
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    num_blocks: int | None = None
+    memory: float = 0.9
+    prefix_caching: bool = False
+    profile: str | None = None
+
+    @property
+    def parallel(self) -> str:
+        """How the model is split, in a word."""
+        split = f"TP {self.tensor_parallel}" + (", EP" if self.expert_parallel else "")
+        if self.prefill:
+            return f"{self.prefill}P{self.instances - self.prefill}D, {split}"
+        return split if self.instances == 1 else f"{self.instances} x {split}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@typed_fields()
+class Point:
+    """A measured point.
+
+    Parameters
+    ----------
+    id
+        Its name: the file below the folder, and the row or the run.
+    server
+        What served it.
+    precision
+        Types of its weights, as groups name them.
+    workload
+        What was sent.
+    measured
+        The value of each of :data:`METRICS` that was measured.
+    statistic
+        What of the requests is measured, of TTFT, TPOT and E2E latency.
+    in_flight
+        Requests in flight on an instance, on average, by which points are divided into regimes.
+    edge
+        Whether the load is at the edge of what the server can do: its throughput is scored alone.
+    peers
+        The same metrics as other predictors have them, by their names.
+    fitted
+        Which constants were read off this point, or off others of the same runs.
+    """
+
+    id: str
+    server: Server
+    precision: str
+    workload: Workload
+    measured: Mapping[str, float]
+    statistic: Literal["mean", "median"] = "mean"
+    in_flight: float
+    edge: bool = False
+    peers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    fitted: str = ""
+
+    @property
+    def regime(self) -> str:
+        """The load by requests in flight on an instance: light up to 8, busy up to 64, heavy, or the edge."""
+        if self.edge:
+            return "edge of capacity"
+        return "light" if self.in_flight <= 8 else "busy" if self.in_flight <= 64 else "heavy"
+
+    def groups(self) -> Mapping[str, str]:
+        """Return the group of each kind that the point is in."""
+        server = self.server
+        return {
+            "gpu": server.gpu,
+            "engine": f"{server.engine} {server.version or '?'}",
+            "model": server.model.name,
+            "precision": self.precision,
+            "parallel": server.parallel,
+            "regime": self.regime,
+            "load": "prefill apart" if server.prefill else self.workload.kind,
+            "layers": "dense" if server.model.experts is None else "mixture",
+            "data": self.id.partition("#")[0],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
+class Refused:
+    """A point that is not modelled.
+
+    Parameters
+    ----------
+    id
+        As a :class:`Point`'s.
+    reason
+        What it would need; equal reasons are counted together.
+    """
+
+    id: str
+    reason: str

@@ -1,0 +1,107 @@
+"""Points of ai-dynamo/aiconfigurator (095f58a, Apache-2.0): closed loops with mean TTFT and TPOT in ms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from paceline.validation.points.names import NotModelled, gpu_of, model_of
+from paceline.validation.points.point import Engine, Point, Server
+from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
+from paceline.validation.points.workloads import Closed
+
+__all__ = ["COLUMNS", "read"]
+
+COLUMNS = ("silicon_ttft_ms", "silicon_tpot_ms", "backend", "system", "concurrency", "attention_dp_size")
+_ENGINES: dict[str, Engine] = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm"}
+
+#: The sweep whose requests have equal lengths, although the file's description has them drawn: in a closed
+#: loop these end together, and the next ones prefill together. With drawn lengths the replay's TTFT is 86%
+#: below the measured one and TPOT 31% above (medians of 24 points), with equal ones they are 6% and 7% off.
+_ALIKE = ("sglang", "0.5.1.post1")
+
+
+def read(file: Path, name: str) -> Found:
+    """Yield the points of a file."""
+    yield from each_row(name, table(file), _point)
+
+
+def _point(place: str, row: Row) -> Point:
+    _check_modelled(row)
+    model, precision = model_of(row["model_path"], row["precision"] or row["gemm_quant_mode"])
+    tensor, whole = _split(row, mixture=model.experts is not None)
+    version = row["backend_version"] or ""
+    measured = known(ttft=1e-3 * row["silicon_ttft_ms"], tpot=1e-3 * row["silicon_tpot_ms"])
+    fitted = version.startswith(("0.12", "1.0.0rc3")) and "sweep" in row["source"]
+    alike = version == _ALIKE[1] and row["backend"] == _ALIKE[0]
+    return Point(
+        id=place,
+        server=Server(
+            engine=_ENGINES[row["backend"]],
+            version=version if version[:1].isdigit() else "",
+            model=model,
+            gpu=gpu_of(row["system"]),
+            tensor_parallel=tensor,
+            expert_parallel=whole,
+        ),
+        precision=precision,
+        workload=Closed(
+            prompt_tokens=row["isl"],
+            output_tokens=row["osl"],
+            concurrency=row["concurrency"],
+            requests=10 * row["concurrency"],
+            least=1.0 if alike else 0.8,
+        ),
+        measured=measured,
+        in_flight=float(row["concurrency"]),
+        fitted="that lengths are equal" if alike else "host time of a step" if fitted else "",
+    )
+
+
+def _check_modelled(row: Row) -> None:
+    """Refuse what the file's description or the model leaves open.
+
+    Raises
+    ------
+    NotModelled
+        With the reason.
+    """
+    if row["mode"] != "agg":
+        raise NotModelled("prefill and decode apart, over a network that the data do not describe")
+    if row["spec_method"] == "unknown":
+        raise NotModelled("may draft tokens (MTP): the data do not say")
+    if row["spec_method"] == "mtp":
+        raise NotModelled("drafts tokens (MTP), of an acceptance that the data do not have")
+    if row["concurrency"] is None:
+        raise NotModelled("the requests in flight are not in the data")
+    if row["backend_version"] == "0.12.0" and "Llama-3.1-8B" in row["model_path"]:
+        raise NotModelled("doubtful: its concurrency implies 1.5 PFLOP/s of an H200")
+    if (row["attention_dp_size"] or 1) > 1:
+        raise NotModelled("attention data parallelism")
+    if (row["pp_size"] or 1) > 1:
+        raise NotModelled("pipeline parallelism")
+    if row["batch_size"] is not None and row["batch_size"] != row["concurrency"]:
+        raise NotModelled("a batch that is not the concurrency, for a reason that is not in the data")
+
+
+def _split(row: Row, *, mixture: bool) -> tuple[int, bool]:
+    """Return GPUs of an instance, and whether they hold whole experts.
+
+    Where ``moe_tp_size`` and ``moe_ep_size`` are the same, ``tp_size`` is their product: InferenceX lists the
+    same runs with so many tensor-parallel GPUs and the experts dealt out over them, and its throughput by GPU
+    agrees.
+
+    Raises
+    ------
+    NotModelled
+        If experts are both split and dealt out.
+    """
+    tensor, split, dealt = row["tp_size"], row["moe_tp_size"] or 1, row["moe_ep_size"] or 1
+    if not mixture:
+        return tensor, False
+    if split == dealt and tensor == split * dealt:
+        tensor, split = dealt, 1
+    if tensor > 8:
+        raise NotModelled("more than eight GPUs an instance, over a network that the data do not describe")
+    if split > 1 and dealt > 1:
+        raise NotModelled("experts that are both split and dealt out")
+    return tensor, dealt > 1

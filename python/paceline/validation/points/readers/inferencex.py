@@ -1,0 +1,65 @@
+"""Points of InferenceX (several repositories, GPL-3.0 and Apache-2.0; column ``src``): closed loops, in s."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from paceline.validation.points.names import NotModelled, engine_version, gpu_of, model_of
+from paceline.validation.points.point import Engine, Point, Server
+from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
+from paceline.validation.points.workloads import Closed
+
+__all__ = ["COLUMNS", "read"]
+
+COLUMNS = ("framework", "conc", "median_tpot", "median_ttft", "decode_tp", "decode_ep", "is_multinode")
+_ENGINES: dict[str, Engine] = {"vllm": "vllm", "sglang": "sglang", "trt": "trtllm"}
+
+
+def read(file: Path, name: str) -> Found:
+    """Yield the points of a file: means, or medians where it has no means."""
+    yield from each_row(name, table(file), _point)
+
+
+def _point(place: str, row: Row) -> Point:
+    if row["src"].startswith("together"):
+        raise NotModelled("doubtful: a set of low quality")
+    if row["disagg"] or row["is_multinode"]:
+        raise NotModelled("prefill and decode apart, over a network that the data do not describe")
+    if row["spec_method"] != "none":
+        raise NotModelled("drafts tokens (MTP), of an acceptance that the data do not have")
+    if row["decode_dp_attention"]:
+        raise NotModelled("attention data parallelism")
+    model, precision = model_of(row["model"], row["precision"])
+    tensor, dealt = row["decode_tp"], row["decode_ep"] or 1
+    if dealt not in (1, tensor):
+        raise NotModelled("experts that are both split and dealt out")
+    statistic: Literal["mean", "median"] = "median" if row["mean_tpot"] is None else "mean"
+    throughput = row["output_tput_per_gpu"]
+    return Point(
+        id=place,
+        server=Server(
+            engine=_ENGINES[row["framework"]],
+            version=engine_version(row["image"]),
+            model=model,
+            gpu=gpu_of(row["hardware"]),
+            tensor_parallel=tensor,
+            expert_parallel=dealt > 1,
+        ),
+        precision=precision,
+        workload=Closed(
+            prompt_tokens=row["isl"],
+            output_tokens=row["osl"],
+            concurrency=row["conc"],
+            requests=10 * row["conc"],
+        ),
+        measured=known(
+            ttft=row[f"{statistic}_ttft"],
+            tpot=row[f"{statistic}_tpot"],
+            e2e=row[f"{statistic}_e2el"],
+            # By the GPUs of tensor parallelism: num_decode_gpu counts those of experts a second time.
+            throughput=None if throughput is None or statistic == "median" else throughput * tensor,
+        ),
+        statistic=statistic,
+        in_flight=float(row["conc"]),
+    )

@@ -1,0 +1,152 @@
+"""From a measured point to the cluster and the policy that replay it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from paceline import _check
+from paceline._arguments import typed
+from paceline.cost import Roofline
+from paceline.deployment import Cluster, Instance, Links
+from paceline.errors import ConfigError, FitError
+from paceline.hosts import Host, version_key
+from paceline.kernels import Table
+from paceline.kernels.store import stored
+from paceline.policies.disaggregated import disaggregated
+from paceline.policies.sglang import sglang
+from paceline.policies.vllm import vllm
+from paceline.policy import Policy, pick
+from paceline.validation.points.point import Server
+
+__all__ = ["COSTS", "Cost", "Unserved", "cluster_of", "policy_of", "profiles"]
+
+Cost = Literal["tables", "roofline"]
+#: Costs of a step, the one that is scored where both can be used first.
+COSTS: tuple[Cost, ...] = ("tables", "roofline")
+
+_PROFILE_GPUS = {
+    "a100-80gb": "a100_sxm",
+    "h100-sxm": "h100_sxm",
+    "h200": "h200_sxm",
+    "b200": "b200_sxm",
+    "gb200": "gb200",
+}
+#: Up to this version of vLLM its API server runs at most 256 requests at once by default, later 1,024.
+_FEW_SEATS = (0, 8)
+#: TensorRT-LLM's defaults of ``max_num_tokens`` and ``max_batch_size``, and the tokens of its KV blocks.
+_TRTLLM = (8192, 2048, 32)
+
+
+class Unserved(Exception):
+    """A server cannot be built; the message says why, in words that are counted."""
+
+
+def profiles() -> Mapping[tuple[str, str], Sequence[str]]:
+    """Return the versions of imported kernels by GPU and engine, the oldest first."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for entry in stored():
+        parts = entry.name.split("/")
+        if entry.what == "operators" and len(parts) == 4:
+            found.setdefault((parts[1], parts[2]), []).append(parts[3])
+    return {key: sorted(versions, key=version_key) for key, versions in found.items()}
+
+
+def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> Table:
+    """Return the kernels of a server's GPU and engine: of the next version that was measured, else the last.
+
+    Raises
+    ------
+    Unserved
+        If there are none.
+    """
+    if server.profile is not None:
+        return Table(profile=server.profile, expert_parallel=server.expert_parallel)
+    gpu = _PROFILE_GPUS.get(server.gpu, server.gpu)
+    versions = known.get((gpu, server.engine), ())
+    if not versions:
+        raise Unserved(f"no kernels of {server.engine} on {server.gpu} are imported")
+    wanted = version_key(server.version)
+    later = [version for version in versions if wanted and version_key(version) >= wanted]
+    version = later[0] if later else versions[-1]
+    return Table(
+        profile=f"aisimulate/{gpu}/{server.engine}/{version}", expert_parallel=server.expert_parallel
+    )
+
+
+@typed()
+def cluster_of(
+    server: Server, cost: Literal["tables", "roofline"], known: Mapping[tuple[str, str], Sequence[str]]
+) -> Cluster:
+    """Return the cluster of a server, with the host time of its engine's version, where that was measured.
+
+    Raises
+    ------
+    Unserved
+        If it cannot be built: no kernels, or no memory for KV.
+    """
+    try:
+        instance = Instance(
+            model=server.model,
+            gpu=server.gpu,
+            tensor_parallel=server.tensor_parallel,
+            num_blocks=server.num_blocks,
+            gpu_memory_utilization=server.memory,
+            max_model_len="auto",
+            block_tokens={"vllm": 16, "sglang": 1, "trtllm": _TRTLLM[2]}[server.engine],
+            cost=table_of(server, known)
+            if cost == "tables"
+            else Roofline(expert_parallel=server.expert_parallel),
+        )
+        links = Links(port="nvlink-h100") if server.prefill else None
+        cluster = Cluster(server.instances * [instance], links=links)
+        host = Host.of(server.engine, server.version)
+        return cluster if host is None else host.on(cluster)
+    except FitError as error:
+        raise Unserved("the weights leave no memory for KV, by vLLM's rule") from error
+    except ConfigError as error:
+        raise Unserved(_in_few_words(str(error))) from error
+
+
+def _in_few_words(message: str) -> str:
+    """Return what kernels lack without what there is instead and where it was looked for."""
+    found = re.search(r"must have (.+?)(?:; |, had |, has |, lacked )", f"{message}; ")
+    short = message if found is None else f"no kernels: {found[1]}"
+    return re.sub(r"\s+", " ", short)[:160]
+
+
+@typed()
+def policy_of(server: Server) -> Policy:
+    """Return the scheduler of a server's engine and version, and how it routes.
+
+    vLLM's is its own, asynchronous by default from 0.14 on, or where its flags say so (0.11.1's runs).
+    SGLang's is its own. TensorRT-LLM's is not modelled: vLLM's stands for it, with TensorRT-LLM's limits.
+    """
+    if server.engine == "sglang":
+        return sglang()
+    if server.engine == "trtllm":
+        tokens, most, _ = _TRTLLM
+        return vllm(max_num_batched_tokens=tokens, max_num_seqs=most, async_scheduling=True)
+    version = version_key(server.version)[:2]
+    seats = server.max_num_seqs
+    if seats is None and version and version <= _FEW_SEATS:
+        seats = 256
+    policy = vllm(
+        version="0.11" if version and version <= (0, 11) else "0.33",
+        prefix_caching=server.prefix_caching,
+        max_num_batched_tokens=server.max_num_batched_tokens,
+        max_num_seqs=seats,
+        async_scheduling=version >= (0, 14) or server.version == "0.11.1" or not version,
+    )
+    if server.prefill:
+        _check.count("instances that decode", server.instances - server.prefill)
+        return disaggregated(
+            prefill=server.prefill,
+            decode=server.instances - server.prefill,
+            scheduler=policy.scheduler,  # type: ignore[arg-type]  # one, not by pool
+        )
+    if server.instances > 1:
+        return replace(policy, on_arrival=pick(min=0, ties="random"))
+    return policy

@@ -1,0 +1,211 @@
+"""The suite: all points of a folder replayed, drawn, named, refused and scored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from paceline import Cluster, ConfigError, Instance, Trace, replay
+from paceline.concurrency import Concurrency
+from paceline.cost import Roofline
+from paceline.policies import vllm
+from paceline.validation import suite
+from paceline.validation.points.point import Server
+from paceline.validation.points.predicting import predict_point
+from paceline.validation.points.readers import read_points
+from paceline.validation.points.serving import Unserved, cluster_of, policy_of, table_of
+from paceline.validation.resolving import find_model
+from unit.validation.points import samples
+from unit.validation.points.samples import write
+
+
+@pytest.fixture(autouse=True)
+def no_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Imported profiles of the user's are not looked at."""
+    monkeypatch.setenv("PACELINE_PROFILES", str(tmp_path / "profiles"))
+
+
+def server(**fields: Any) -> Server:
+    given = {"engine": "vllm", "version": "0.19.0", "model": find_model("llama-3.1-8b"), "gpu": "h100-sxm"}
+    return Server(**{**given, **fields})
+
+
+def by_hand(row: Mapping[str, Any]) -> Any:
+    """Replay a closed loop with the roofline and a front end of 8 ms, without the suite."""
+    generator = np.random.default_rng(0)
+    count = 10 * row["concurrency"]
+    prompts, outputs = (
+        generator.integers(round(0.8 * row[size]), row[size] + 1, count) for size in ("isl", "osl")
+    )
+    trace = Trace.from_columns(arrival=[0.0] * count, prompt_tokens=prompts, output_tokens=outputs)
+    instance = Instance(
+        model="llama-3.1-8b", gpu="h100-sxm", gpu_memory_utilization=0.9, max_model_len="auto"
+    )
+    policy = vllm(async_scheduling=True)
+    cluster = Cluster([instance], frontend_s=0.008)
+    return replay(trace, cluster, policy, clients=Concurrency(row["concurrency"])).requests
+
+
+def test_a_closed_loop_is_scored_against_the_means_of_its_replay(tmp_path: Path) -> None:
+    write(tmp_path / "data/points.csv", [samples.AICONFIGURATOR])
+    rows = by_hand(samples.AICONFIGURATOR)
+    found = suite(tmp_path / "data", workers=2)
+    # The front end is that of vLLM 0.15 to 0.23, in which this row's 0.19.0 lies.
+    expected = {"ttft": rows["ttft"].mean() / 0.030 - 1, "tpot": rows["tpot"].mean() / 0.008 - 1}
+    assert found.points[0].errors("roofline") == pytest.approx(expected, rel=1e-9)
+    document = found.to_json()
+    assert document["overall"]["tpot"]["n"] == 1
+    assert document["overall"]["tpot"]["bias"] == pytest.approx(expected["tpot"], abs=1e-6)
+    assert document["groups"]["engine"] == {"vllm 0.19.0": document["overall"]}
+    assert document["without_tables"] == {"no kernels of vllm on h100-sxm are imported": 1}
+    json.dumps(document, allow_nan=False)
+
+
+def test_refusals_are_counted_by_reason_and_draws_say_how_many_of_how_many(tmp_path: Path) -> None:
+    rows = [{**samples.AICONFIGURATOR, "osl": 16 + i} for i in range(6)]
+    rows += [{**samples.AICONFIGURATOR, "mode": "disagg"}] * 2 + [
+        {**samples.AICONFIGURATOR, "precision": "fp4"}
+    ]
+    write(tmp_path / "data/points.csv", rows)
+    found = suite(tmp_path / "data", points=4, seed=1, workers=1)
+    assert (len(found.points), found.of) == (4, 6)
+    assert list(found.reasons().values()) == [2, 1]
+    same = suite(tmp_path / "data", points=4, seed=1, workers=2)
+    assert [one.point.id for one in same.points] == [one.point.id for one in found.points]
+    assert [one.values for one in same.points] == [one.values for one in found.points]
+    other = suite(tmp_path / "data", points=4, seed=2, workers=1)
+    assert [one.point.id for one in other.points] != [one.point.id for one in found.points]
+
+
+def test_the_command_of_a_point_names_it_and_replays_it_alone(tmp_path: Path) -> None:
+    rows = [{**samples.AICONFIGURATOR, "osl": 16 + i} for i in range(3)]
+    write(tmp_path / "data/points.csv", rows)
+    folder = str(tmp_path / "data")
+    every = suite(folder, workers=1)
+    alone = suite(folder, only="points.csv#2", workers=1)
+    assert [one.point.id for one in alone.points] == ["points.csv#2"]
+    assert alone.points[0].values == every.points[1].values
+    assert every.command(every.points[1].point) == f"paceline validate --suite {folder} --only 'points.csv#2'"
+    with pytest.raises(ConfigError, match=r"only must be the id of a point, was 'points\.csv#9'"):
+        suite(folder, only="points.csv#9")
+
+
+def test_a_run_that_stands_in_two_collections_counts_once(tmp_path: Path) -> None:
+    shared = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "hardware": "h100",
+        "precision": "bf16",
+        "isl": 256,
+        "osl": 32,
+    }
+    row = {**samples.INFERENCEX, **shared, "conc": 4, "decode_tp": 1, "mean_tpot": 0.008}
+    write(tmp_path / "data/a.csv", [samples.AICONFIGURATOR])
+    write(tmp_path / "data/b.csv", [row])
+    found = suite(tmp_path / "data", workers=1)
+    assert [one.point.id for one in found.points] == ["b.csv#1"], "the one with more metrics stays"
+    assert found.reasons() == {"the same run stands in another file": 1}
+
+
+def test_what_the_callback_raises_ends_the_replays(tmp_path: Path) -> None:
+    rows = [{**samples.AICONFIGURATOR, "tp_size": 2**i, "osl": 16 + j} for i in range(3) for j in range(40)]
+    write(tmp_path / "data/points.csv", rows)
+    calls = []
+
+    def progress(done: int, total: int) -> None:
+        calls.append((done, total))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        suite(tmp_path / "data", workers=2, progress=progress)
+    assert len(calls) == 1
+    assert calls[0][0] < calls[0][1] == 120
+
+
+def test_a_folder_without_points_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "other.csv", [{"a": 1}])
+    with pytest.raises(ConfigError, match="must have a file of measured points"):
+        suite(tmp_path)
+    with pytest.raises(ConfigError, match="must be a folder of measured data"):
+        suite(tmp_path / "nowhere")
+
+
+def test_weights_that_do_not_fit_refuse_the_point_by_name(tmp_path: Path) -> None:
+    large = {"model_path": "meta-llama/Llama-3.1-70B-Instruct"}
+    write(tmp_path / "data/points.csv", [{**samples.AICONFIGURATOR, **large}])
+    found = suite(tmp_path / "data", workers=1)
+    assert found.points == []
+    assert found.reasons() == {"the weights leave no memory for KV, by vLLM's rule": 1}
+
+
+def test_a_saturated_server_is_measured_while_it_is_full(tmp_path: Path) -> None:
+    samples.histogram(tmp_path, [300.0, 301.0], [1])
+    write(tmp_path / "points.csv", [samples.MLENERGY])
+    point: Any = next(iter(read_points(tmp_path)))
+    values = predict_point(point, cluster_of(point.server, "roofline", {}), policy_of(point.server))
+    # All four requests decode for almost all of the time, so that a step gives four tokens.
+    step = values["tpot"]
+    assert values["throughput"] == pytest.approx(4 / step, rel=0.03)
+    instance = cluster_of(point.server, "roofline", {}).instances[0]
+    four = Trace.from_columns(arrival=[0.0] * 4, prompt_tokens=[400] * 4, output_tokens=[2] * 4)
+    assert step == pytest.approx(replay(four, Cluster([instance])).requests["tpot"][0], rel=0.05)
+
+
+def test_whole_prompts_hit_the_prefix_cache_after_the_first_round(tmp_path: Path) -> None:
+    write(tmp_path / "stages.csv", [samples.STAGE])
+    point: Any = next(iter(read_points(tmp_path)))
+    load = point.workload.load(0)
+    rows = replay(load.trace, cluster_of(point.server, "roofline", {}), policy_of(point.server)).requests
+    # Of 96 tokens in six blocks, all but the last block are taken from the cache: the last token is computed.
+    assert rows["cached_tokens"].to_list()[6:] == [80] * 54
+
+
+def test_the_kernels_are_those_of_the_next_version_that_was_measured() -> None:
+    known = {("h100_sxm", "vllm"): ["0.18.0", "0.24.0", "0.25.0"]}
+    taken = {
+        version: table_of(server(version=version), known).profile.rpartition("/")[2]
+        for version in ("0.12.0", "0.19.0", "0.25.0", "0.30.0", "")
+    }
+    assert taken == {
+        "0.12.0": "0.18.0",
+        "0.19.0": "0.24.0",
+        "0.25.0": "0.25.0",
+        "0.30.0": "0.25.0",
+        "": "0.25.0",
+    }
+    with pytest.raises(Unserved, match="no kernels of sglang on h100-sxm are imported"):
+        table_of(server(engine="sglang"), known)
+
+
+def test_the_scheduler_is_that_of_the_engine_and_version() -> None:
+    old, new, first = (policy_of(server(version=version)) for version in ("0.8.5", "0.19.0", "0.11.1"))
+    assert (old.name, new.name, first.name) == ("vllm-0.11", "vllm", "vllm-0.11")
+    scheduler: Any = old.scheduler
+    assert (scheduler.max_num_seqs, scheduler.schedule_ahead) == (256, False)
+    assert [each.scheduler.schedule_ahead for each in (new, first)] == [True, True]  # type: ignore[union-attr]
+    assert policy_of(server(engine="sglang")).name == "sglang-fcfs"
+    assert policy_of(server(instances=2, prefill=1)).name == "disaggregated"
+
+
+def test_replicas_are_picked_at_random(tmp_path: Path) -> None:
+    two = server(instances=2)
+    trace = Trace.from_columns(arrival=range(200), prompt_tokens=[8] * 200, output_tokens=[2] * 200)
+    rows = replay(trace, cluster_of(two, "roofline", {}), policy_of(two)).requests
+    share = float(rows["instance"].cast(float).mean())  # type: ignore[arg-type]
+    # A fair coin thrown 200 times: 0.5 with a standard deviation of 0.035.
+    assert 0.35 < share < 0.65
+
+
+def test_host_time_is_that_of_the_version() -> None:
+    cluster = cluster_of(server(version="0.19.0"), "roofline", {})
+    assert (cluster.frontend_s, cluster.instances[0].cost) == (0.008, Roofline())
+    assert cluster_of(server(version="0.14.0"), "roofline", {}).frontend_s == 0
+    later: Any = cluster_of(server(version="0.12.0"), "roofline", {}).instances[0].cost
+    plain = Instance(model="llama-3.1-8b", gpu="h100-sxm").resolved_gpu
+    assert plain is not None
+    assert plain.efficiency is not None
+    assert later.efficiency.step_s - plain.efficiency.step_s == pytest.approx(0.0011)
