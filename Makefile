@@ -5,7 +5,7 @@
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: studies studies-quick
+.PHONY: studies studies-quick docs
 .PHONY: help demo test test-rust test-python test-rank test-ray test-report search mutants lint format fuzz bench wheel wheel-check bench-wheel dev clean
 
 VENV := .venv
@@ -111,6 +111,19 @@ studies: $(VENV)/.native ## Compare the tables of all study pages with fresh run
 studies-quick: $(VENV)/.native
 	$(BIN)/python docs/studies/refresh.py --check --quick
 
+# The site's tools have an environment of their own, too, which reads the commands' help from .venv's native module.
+# .ci/docs runs this only where it exists. The build itself fetches nothing.
+DOCS_VENV := .venv-docs
+
+docs: $(VENV)/.native $(DOCS_VENV)/.requirements ## Build the documentation's site into site/, strictly: a warning is an error
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python $(DOCS_VENV)/bin/mkdocs build --quiet --strict
+	@echo "site/ is built; to read it: $(DOCS_VENV)/bin/python -m http.server --directory site"
+
+$(DOCS_VENV)/.requirements: requirements/docs.txt $(REQUIREMENTS)
+	"$(PYTHON)" -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/docs.txt
+	@touch $@
+
 FUZZ_SECONDS ?= 60
 
 fuzz: $(VENV)/.native ## Give malformed input to the readers, FUZZ_SECONDS (60) for each side
@@ -153,6 +166,6 @@ $(VENV)/.native: $(VENV)/.requirements $(RUST_SOURCES)
 	@touch $@
 
 clean: ## Remove all that the commands made, the virtual environment too
-	rm -rf $(VENV) $(RANK_VENV) $(RAY_VENV) $(MUTANTS_VENV) target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
+	rm -rf $(VENV) $(RANK_VENV) $(RAY_VENV) $(MUTANTS_VENV) $(DOCS_VENV) site target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
 	find python -name '*.so' -delete
 	find python tests benches -name __pycache__ -prune -exec rm -rf {} +
