@@ -5,7 +5,7 @@
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: studies studies-quick
+.PHONY: studies studies-quick docs audit
 .PHONY: help demo test test-rust test-python test-rank test-ray test-report search mutants lint format fuzz bench wheel wheel-check bench-wheel dev clean
 
 VENV := .venv
@@ -114,6 +114,37 @@ studies: $(VENV)/.native ## Compare the tables of all study pages with fresh run
 studies-quick: $(VENV)/.native
 	$(BIN)/python docs/studies/refresh.py --check --quick
 
+# The site's tools have an environment of their own, too, which reads the commands' help from .venv's native module.
+# .ci/docs runs this only where it exists. The build itself fetches nothing.
+DOCS_VENV := .venv-docs
+
+docs: $(VENV)/.native $(DOCS_VENV)/.requirements ## Build the documentation's site into site/, strictly: a warning is an error
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python $(DOCS_VENV)/bin/mkdocs build --quiet --strict
+	@echo "site/ is built; to read it: $(DOCS_VENV)/bin/python -m http.server --directory site"
+
+$(DOCS_VENV)/.requirements: requirements/docs.txt $(REQUIREMENTS)
+	"$(PYTHON)" -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/docs.txt
+	@touch $@
+
+# cargo-deny reads the same advisories as cargo-audit, and licences and sources besides. No pin is left out: a package
+# that could not be looked up fails, too.
+AUDIT_VENV := .venv-audit
+
+audit: $(AUDIT_VENV)/.requirements ## Look the dependencies up among known vulnerabilities; needs cargo-deny and a network
+	$(AUDIT_VENV)/bin/zizmor --offline --quiet .github
+	@cargo deny --version > /dev/null 2>&1 || \
+		{ echo "make audit needs cargo-deny: cargo install --locked cargo-deny" >&2; exit 1; }
+	cargo deny --locked check
+	cargo deny --manifest-path fuzz/Cargo.toml check --config $(CURDIR)/deny.toml
+	for pins in requirements/*.txt; do \
+		$(AUDIT_VENV)/bin/pip-audit --strict --disable-pip --no-deps --requirement "$$pins"; done
+
+$(AUDIT_VENV)/.requirements: requirements/audit.txt
+	"$(PYTHON)" -m venv $(AUDIT_VENV)
+	$(AUDIT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/audit.txt
+	@touch $@
+
 FUZZ_SECONDS ?= 60
 
 fuzz: $(VENV)/.native ## Give malformed input to the readers, FUZZ_SECONDS (60) for each side
@@ -156,6 +187,6 @@ $(VENV)/.native: $(VENV)/.requirements $(RUST_SOURCES)
 	@touch $@
 
 clean: ## Remove all that the commands made, the virtual environment too
-	rm -rf $(VENV) $(RANK_VENV) $(RAY_VENV) $(MUTANTS_VENV) target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
+	rm -rf $(VENV) $(RANK_VENV) $(RAY_VENV) $(MUTANTS_VENV) $(DOCS_VENV) $(AUDIT_VENV) site target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
 	find python -name '*.so' -delete
 	find python tests benches -name __pycache__ -prune -exec rm -rf {} +

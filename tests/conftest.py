@@ -105,3 +105,15 @@ def shared() -> Path:
     if not (folder / "traces").is_dir():
         pytest.skip("needs the real data in ../shared, which is not beside this checkout")
     return folder
+
+
+@pytest.fixture(scope="session", params=["stand-ins", "real"])
+def data(request: pytest.FixtureRequest) -> Path:
+    """Return a folder as ``shared``: small stand-ins, which every checkout has, and then the real data.
+
+    For what holds of any file in a format. ``tests/data/make.py`` makes the stand-ins.
+    """
+    if request.param == "stand-ins":
+        return ROOT / "tests/data"
+    real: Path = request.getfixturevalue("shared")
+    return real

@@ -1,4 +1,4 @@
-"""Examples in the documents run, and their links lead to existing files."""
+"""Examples in the documents run and print what is shown, and links lead to existing files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ DOCUMENTS = sorted(
     for pattern in ("*.md", "docs/**/*.md", "traces/**/*.md", "benches/**/*.md")
     for file in ROOT.glob(pattern)
 )
-PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+"""A block of Python, and the block of text right after it, if any: what it prints."""
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 
 
@@ -26,7 +27,7 @@ def test_the_readme_opens_with_an_example_of_a_dozen_lines() -> None:
 
 @pytest.mark.parametrize("document", [name for name in DOCUMENTS if PYTHON.search((ROOT / name).read_text())])
 def test_the_python_in_a_document_runs(
-    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "traces").symlink_to(ROOT / "traces")
     monkeypatch.chdir(tmp_path)
@@ -35,6 +36,8 @@ def test_the_python_in_a_document_runs(
     for block in PYTHON.finditer(text):
         above = "\n" * text.count("\n", 0, block.start(1))  # so that a traceback names the right line
         exec(compile(above + block[1], document, "exec"), names)
+        printed = capsys.readouterr().out
+        assert block[2] is None or printed == block[2]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -40,6 +40,8 @@
 //! # Ok::<(), paceline_core::Error>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod collections;
 mod config;
 pub mod cost;

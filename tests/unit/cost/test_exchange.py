@@ -17,6 +17,7 @@ from paceline.kernels.collectives import Link
 from paceline.kernels.table import Table
 from paceline.model import Model
 from unit.cost.reference import decode, prefill, step_ticks
+from unit.kernels.making import make_folder
 
 H100 = Gpu.load("h100-sxm")
 LLAMA = Model.load("llama-3.1-8b")
@@ -145,8 +146,8 @@ def test_a_line_says_itself_what_a_pipeline_takes() -> None:
     assert instances[0].to_wire()["cost"] == instances[1].to_wire()["cost"]
 
 
-def test_measured_kernels_need_a_link_between_stages(shared: Path) -> None:
-    profile = str(shared / "measured/rtx4090-llama-3.1-8b/profile")
+def test_measured_kernels_need_a_link_between_stages(tmp_path: Path) -> None:
+    profile = str(make_folder(tmp_path / "profile"))
     with pytest.raises(ConfigError, match="link of a Table must be given where there is more than one stage"):
         Table(profile=profile).to_wire(LLAMA, pipeline_parallel=2)
     table = Table(profile=profile, link=Link(bytes_per_s=25e9, latency_s=5e-6))

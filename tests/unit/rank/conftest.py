@@ -1,4 +1,4 @@
-"""Real prompts."""
+"""Prompts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paceline.rank.examples import read_examples
 
 
 @pytest.fixture(scope="session")
-def alpaca(shared: Path) -> tuple[list[str], npt.NDArray[np.float64]]:
-    """Return Stanford Alpaca's prompts, with the words of their outputs."""
-    samples = read_examples([shared / "traces/alpaca_5000.json.zst"])
+def alpaca(data: Path) -> tuple[list[str], npt.NDArray[np.float64]]:
+    """Return Stanford Alpaca's prompts, or drawn ones in its format, with the words of their outputs."""
+    samples = read_examples([data / "traces/alpaca_5000.json.zst"])
     return samples.prompts, samples.lengths

@@ -144,7 +144,7 @@ def test_any_text_has_a_score() -> None:
     assert np.isfinite(ranker.score(texts)).all()
 
 
-def test_on_real_prompts_it_beats_their_length_and_chance(alpaca: tuple[list[str], np.ndarray]) -> None:
+def test_on_many_prompts_it_beats_their_length_and_chance(alpaca: tuple[list[str], np.ndarray]) -> None:
     prompts, lengths = alpaca
     held = np.random.default_rng(0).permutation(len(prompts))[:800]
     kept = np.setdiff1d(np.arange(len(prompts)), held)

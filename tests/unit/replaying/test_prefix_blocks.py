@@ -63,8 +63,8 @@ def test_requests_without_a_session_share_nothing() -> None:
     assert cached(16, arriving([64, 64], session=["a", None])) == [0, 0]
 
 
-def test_a_real_trace_of_512_token_blocks(shared: Path) -> None:
-    trace = paceline.read_trace(shared / "traces" / "mooncake_conversation.jsonl.zst").window(0, 60)
+def test_a_trace_of_512_token_blocks(data: Path) -> None:
+    trace = paceline.read_trace(data / "traces" / "mooncake_conversation.jsonl.zst").window(0, 60)
     hits = cached(16, trace)
     ids = trace.frame["prefix"].to_list()
     lengths = trace.frame["prompt_tokens"].to_list()

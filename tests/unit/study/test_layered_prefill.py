@@ -197,8 +197,8 @@ def test_a_reduction_that_is_off_does_not_hold() -> None:
     assert holds == {35.0: False, 35.1: True, 43.0: True, 43.1: False}
 
 
-def test_real_lengths_are_used_where_they_are_given(shared: Path) -> None:
-    runs = Runs(Work(quick=True, data=shared / "traces"))
+def test_lengths_in_a_file_are_used_where_they_are_given(data: Path) -> None:
+    runs = Runs(Work(quick=True, data=data / "traces"))
     assert runs.workload(SHAREGPT).lengths is not None
     assert runs.workload(ARXIV).lengths is None
 
