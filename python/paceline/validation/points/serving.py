@@ -20,6 +20,7 @@ from paceline.policies.sglang import sglang
 from paceline.policies.vllm import vllm
 from paceline.policy import Policy, pick
 from paceline.validation.points.point import Server
+from paceline.validation.prediction import decides_ahead
 
 __all__ = ["COSTS", "Cost", "Unserved", "cluster_of", "policy_of", "profiles"]
 
@@ -36,6 +37,8 @@ _PROFILE_GPUS = {
 }
 #: Up to this version of vLLM its API server runs at most 256 requests at once by default, later 1,024.
 _FEW_SEATS = (0, 8)
+#: Older versions of vLLM whose runs have the flag: ML.ENERGY's.
+_ASYNCHRONOUS = ("0.11.1",)
 #: TensorRT-LLM's defaults of ``max_num_tokens`` and ``max_batch_size``, and the tokens of its KV blocks.
 _TRTLLM = (8192, 2048, 32)
 
@@ -121,8 +124,9 @@ def _in_few_words(message: str) -> str:
 def policy_of(server: Server) -> Policy:
     """Return the scheduler of a server's engine and version, and how it routes.
 
-    vLLM's is its own, asynchronous by default from 0.14 on, or where its flags say so (0.11.1's runs).
-    SGLang's is its own. TensorRT-LLM's is not modelled: vLLM's stands for it, with TensorRT-LLM's limits.
+    vLLM's is its own, asynchronous by default from 0.14 on, or where its flags say so; a version that the
+    data do not say counts as a new one. SGLang's is its own. TensorRT-LLM's is not modelled: vLLM's stands
+    for it, with TensorRT-LLM's limits.
     """
     if server.engine == "sglang":
         return sglang()
@@ -138,7 +142,7 @@ def policy_of(server: Server) -> Policy:
         prefix_caching=server.prefix_caching,
         max_num_batched_tokens=server.max_num_batched_tokens,
         max_num_seqs=seats,
-        async_scheduling=version >= (0, 14) or server.version == "0.11.1" or not version,
+        async_scheduling=decides_ahead(server.version) or server.version in _ASYNCHRONOUS,
     )
     if server.prefill:
         _check.count("instances that decode", server.instances - server.prefill)
