@@ -20,7 +20,7 @@ from paceline.validation.folder import MeasuredRun, read_run
 from paceline.validation.peer import read_peer
 from paceline.validation.resolving import find_model, usable_blocks
 
-__all__ = ["cost_of", "predict", "validate"]
+__all__ = ["cost_of", "decides_ahead", "predict", "validate"]
 
 
 def cost_of(run: MeasuredRun, *, overhead_s: float | None = None) -> Table:
@@ -69,7 +69,7 @@ def predict(run: MeasuredRun, *, overhead_s: float | None = None) -> tuple[Laten
     )
     policy = vllm(
         prefix_caching=prefix,
-        async_scheduling=_decides_ahead(table.read().facts.get("vllm_version", "")),
+        async_scheduling=decides_ahead(table.read().facts.get("vllm_version", "")),
         max_num_seqs=run.max_num_seqs,
         max_num_batched_tokens=run.max_num_batched_tokens,
     )
@@ -84,7 +84,7 @@ def predict(run: MeasuredRun, *, overhead_s: float | None = None) -> tuple[Laten
     return latencies, _notes(result)
 
 
-def _decides_ahead(version: str) -> bool:
+def decides_ahead(version: str) -> bool:
     """Whether a vLLM schedules asynchronously by default; one that is not named counts as a new one.
 
     ``async_scheduling`` is False in ``vllm/config/scheduler.py`` up to 0.13.0, and from 0.14.0 on None, which

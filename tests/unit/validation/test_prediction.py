@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paceline.validation import validate
-from paceline.validation.prediction import _decides_ahead
+from paceline.validation.prediction import decides_ahead
 
 
 @pytest.mark.parametrize("name", ["rtx4090-llama-3.1-8b", "rtxpro6000-llama-3.1-8b"])
@@ -26,4 +26,4 @@ def test_means_are_as_measured(shared: Path, name: str) -> None:
     [("0.11.0", False), ("0.13.0", False), ("0.14.0", True), ("0.19.0", True), ("", True)],
 )
 def test_engines_decide_ahead_since_0_14(version: str, ahead: bool) -> None:
-    assert _decides_ahead(version) is ahead
+    assert decides_ahead(version) is ahead

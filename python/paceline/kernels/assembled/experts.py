@@ -62,9 +62,8 @@ def _routed(rank: Rank) -> Curve:
         there = ", ".join(f"{tp} x {ep}" for tp, ep in known) or "none of that shape and type"
         size, whole = f"{model.hidden_size} x {experts.intermediate_size}", f"dealt out to {dealt} ranks"
         raise ConfigError(
-            f"moe_perf of {rank.backend} on {rank.gpu} must have {experts.count} {model.expert_dtype} "
-            f"experts of {size}, {experts.per_token} a token, each split in {split} and {whole}; "
-            f"it has {there}"
+            f"moe_perf of {rank.backend} on {rank.gpu} must have {experts.count} {model.expert_dtype} experts"
+            f" of {size}, {experts.per_token} a token, each split in {split} and {whole}; it has {there}"
         )
     routing = next(name for name in (*_ROUTING, rows["distribution"][0]) if name in rows["distribution"])
     rank.facts["moe_dtype"], rank.facts["routing"] = dtype, routing

@@ -20,6 +20,7 @@ from paceline.policies.sglang import sglang
 from paceline.policies.vllm import vllm
 from paceline.policy import Policy, pick
 from paceline.validation.points.point import Server
+from paceline.validation.prediction import decides_ahead
 
 __all__ = ["COSTS", "Cost", "Unserved", "cluster_of", "policy_of", "profiles"]
 
@@ -36,6 +37,8 @@ _PROFILE_GPUS = {
 }
 #: Up to this version of vLLM its API server runs at most 256 requests at once by default, later 1,024.
 _FEW_SEATS = (0, 8)
+#: Older versions of vLLM whose runs have the flag: ML.ENERGY's.
+_ASYNCHRONOUS = ("0.11.1",)
 #: TensorRT-LLM's defaults of ``max_num_tokens`` and ``max_batch_size``, and the tokens of its KV blocks.
 _TRTLLM = (8192, 2048, 32)
 
@@ -78,9 +81,24 @@ def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> 
 
 @typed()
 def cluster_of(
-    server: Server, cost: Literal["tables", "roofline"], known: Mapping[tuple[str, str], Sequence[str]]
+    server: Server,
+    cost: Literal["tables", "roofline"],
+    known: Mapping[tuple[str, str], Sequence[str]],
+    *,
+    hosts: bool = True,
 ) -> Cluster:
-    """Return the cluster of a server, with the host time of its engine's version, where that was measured.
+    """Return the cluster of a server.
+
+    Parameters
+    ----------
+    server
+        What served a point.
+    cost
+        Measured kernels, or the catalog's roofline.
+    known
+        Versions of imported kernels by GPU and engine, as :func:`profiles` returns them.
+    hosts
+        Whether the host time of its engine's version is added, where that was measured.
 
     Raises
     ------
@@ -102,7 +120,7 @@ def cluster_of(
         )
         links = Links(port="nvlink-h100") if server.prefill else None
         cluster = Cluster(server.instances * [instance], links=links)
-        host = Host.of(server.engine, server.version)
+        host = Host.of(server.engine, server.version) if hosts else None
         return cluster if host is None else host.on(cluster)
     except FitError as error:
         raise Unserved("the weights leave no memory for KV, by vLLM's rule") from error
@@ -121,8 +139,9 @@ def _in_few_words(message: str) -> str:
 def policy_of(server: Server) -> Policy:
     """Return the scheduler of a server's engine and version, and how it routes.
 
-    vLLM's is its own, asynchronous by default from 0.14 on, or where its flags say so (0.11.1's runs).
-    SGLang's is its own. TensorRT-LLM's is not modelled: vLLM's stands for it, with TensorRT-LLM's limits.
+    vLLM's is its own, asynchronous by default from 0.14 on, or where its flags say so; a version that the
+    data do not say counts as a new one. SGLang's is its own. TensorRT-LLM's is not modelled: vLLM's stands
+    for it, with TensorRT-LLM's limits.
     """
     if server.engine == "sglang":
         return sglang()
@@ -138,7 +157,7 @@ def policy_of(server: Server) -> Policy:
         prefix_caching=server.prefix_caching,
         max_num_batched_tokens=server.max_num_batched_tokens,
         max_num_seqs=seats,
-        async_scheduling=version >= (0, 14) or server.version == "0.11.1" or not version,
+        async_scheduling=decides_ahead(server.version) or server.version in _ASYNCHRONOUS,
     )
     if server.prefill:
         _check.count("instances that decode", server.instances - server.prefill)
