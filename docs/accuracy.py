@@ -1,7 +1,7 @@
-"""Write docs/accuracy.md and its picture: `.venv/bin/python docs/accuracy.py [FILE.json]`.
+"""Write docs/accuracy.md and its picture: `.venv/bin/python docs/accuracy.py [FILE.json WITHOUT.json]`.
 
-FILE is what `paceline validate --suite DIR --out FILE` wrote. Without it, the suite is run on
-../shared/measured, with the kernels that are imported; traces/README.md says where the data come from.
+FILE is what `paceline validate --suite DIR --out FILE` wrote, and WITHOUT the same with `--no-hosts`. Without
+files, the suite is run twice on ../shared/measured, with the kernels that are imported.
 The page has scores, and no measurements but those of the ten worst points.
 """
 
@@ -219,7 +219,24 @@ def kernels() -> str:
     return ", ".join(f"`{source}`" for source in sources if source) or "none"
 
 
-def page(text: str, found: Mapping[str, Any]) -> str:
+def changed(found: Mapping[str, Any], without: Mapping[str, Any]) -> str:
+    """Return the scores of the points whose engine has a host, with its times and without."""
+    rows = []
+    for name in host_names():
+        host = Host.load(name)
+        for which, result in (("with", found), ("without", without)):
+            mine = scores(errors_of(result, lambda point, host=host: held(host, point)))
+            rows.append((f"`{name}`, {which}", mine))
+    return table("", rows)
+
+
+def held(host: Host, point: Point) -> bool:
+    """Whether a point's engine and version are a host's."""
+    engine, _, version = str(point["engine"]).partition(" ")
+    return engine == host.engine and host.holds_for(version)
+
+
+def page(text: str, found: Mapping[str, Any], without: Mapping[str, Any]) -> str:
     """Return the page with each part between its marks filled in."""
     refused = sum(found["refused"].values())
     counted = (
@@ -235,6 +252,7 @@ def page(text: str, found: Mapping[str, Any]) -> str:
         "refused": counts(found["refused"]),
         "without": counts(found["without_tables"]),
         "fitted": fitted(),
+        "changed": changed(found, without),
         "worst": worst(found),
     }
     return PLACE.sub(lambda place: f"{place[1]}\n{parts[place[2]]}\n\n{place[3]}", text)
@@ -297,9 +315,9 @@ def panel(table: pl.DataFrame, metric: str) -> alt.LayerChart:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        result = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+        result, plain = (json.loads(Path(name).read_text(encoding="utf-8")) for name in sys.argv[1:3])
     else:
-        result = suite(DATA).to_json()
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), result), encoding="utf-8")
+        result, plain = suite(DATA).to_json(), suite(DATA, hosts=False).to_json()
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), result, plain), encoding="utf-8")
     PICTURE.parent.mkdir(exist_ok=True)
     picture(ratios(result)).save(PICTURE)

@@ -35,10 +35,10 @@ def test_every_part_is_filled_in_and_the_text_around_it_stays(
     script: dict[str, Any], found: dict[str, Any]
 ) -> None:
     text = (ROOT / "docs/accuracy.md").read_text(encoding="utf-8")
-    made = script["page"](text, found)
+    made = script["page"](text, found, found)
     assert BEGINNINGS.findall(made) == BEGINNINGS.findall(text)
     assert re.sub(script["PLACE"], "", made) == re.sub(script["PLACE"], "", text)
-    assert script["page"](made, found) == made, "a second time changes nothing"
+    assert script["page"](made, found, found) == made, "a second time changes nothing"
     assert "2 of 2 points that can be modelled were replayed, and 1 are refused" in made
     assert "| 1 | prefill and decode apart, over a network that the data do not describe |" in made
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
+from paceline.cli.options import Flag
+
 if TYPE_CHECKING:
     from paceline.validation import SuiteResult
 
@@ -45,6 +47,9 @@ class SuiteOptions:
         Replay at most so many of them, drawn by the seed.
     only
         Replay the point of this id alone, and print what was measured and predicted.
+    no_hosts
+        Leave out the host times of engines, which are otherwise added for the versions that they were
+        measured on.
     seed
         Of the draw, and of what the data leave open, such as the lengths of requests.
     workers
@@ -56,6 +61,7 @@ class SuiteOptions:
     suite: Path | None = None
     points: int | None = None
     only: str | None = None
+    no_hosts: Flag = False
     seed: int = 0
     workers: int | None = None
     out: Annotated[Path | None, Parameter(name="--out")] = None
@@ -77,6 +83,7 @@ def replay_suite(options: SuiteOptions, *, json: bool) -> None:
             options.suite,
             points=options.points,
             only=options.only,
+            hosts=not options.no_hosts,
             seed=options.seed,
             workers=options.workers,
             progress=lambda done, total: bar.show(f"replayed {done:,} of {total:,} points", done, total),

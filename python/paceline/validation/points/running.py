@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -136,6 +136,7 @@ def suite(
     *,
     points: int | None = None,
     only: str | None = None,
+    hosts: bool = True,
     seed: int = 0,
     workers: int | None = None,
     progress: Callable[[int, int], object] | None = None,
@@ -159,6 +160,8 @@ def suite(
         At most so many points, drawn by the seed; None: all.
     only
         The point of this id alone.
+    hosts
+        Whether the host times of engines are added for the versions for which they were measured.
     seed
         Of the draw, and of what the data leave open: lengths within their range, gaps, the order of prompts.
     workers
@@ -182,7 +185,8 @@ def suite(
     if not measured and not refused:
         raise ConfigError(f"a suite must have a file of measured points, {folder} has none of a known kind")
     chosen = _drawn(measured, points, seed) if only is None else _named(measured, refused, only)
-    predicted = _replayed(chosen, seed=seed, workers=workers, progress=progress)
+    of = _How(known=profiles(), seed=seed, hosts=hosts)
+    predicted = _replayed(chosen, of, workers=workers, progress=progress)
     return SuiteResult(
         folder=str(folder),
         points=[one for one in predicted if one.values],
@@ -237,18 +241,26 @@ def _unserved(predicted: Iterable[Predicted]) -> list[Refused]:
     ]
 
 
+class _How(NamedTuple):
+    """What a replay depends on besides its point: imported kernels, the seed, and whether hosts count."""
+
+    known: Mapping[tuple[str, str], Sequence[str]]
+    seed: int
+    hosts: bool
+
+
 def _replayed(
-    points: Sequence[Point], *, seed: int, workers: int, progress: Progress | None
+    points: Sequence[Point], of: _How, *, workers: int, progress: Progress | None
 ) -> list[Predicted]:
     """Replay points on threads, those of one server together, the servers with most points first."""
     servers: dict[Any, list[Point]] = {}
     for point in points:
         servers.setdefault(point.server, []).append(point)
-    known, stop = profiles(), threading.Event()
+    stop = threading.Event()
     done: dict[int, Predicted] = {}
 
     def work(group: Sequence[Point]) -> None:
-        for one in _of_one_server(group, known, seed):
+        for one in _of_one_server(group, of):
             done[id(one.point)] = one
             if stop.is_set():
                 return
@@ -271,16 +283,14 @@ def _replayed(
     return [done[id(point)] for point in points]
 
 
-def _of_one_server(
-    group: Sequence[Point], known: Mapping[tuple[str, str], Sequence[str]], seed: int
-) -> Iterable[Predicted]:
+def _of_one_server(group: Sequence[Point], of: _How) -> Iterable[Predicted]:
     """Yield the predictions of points that one server has served; it is built once."""
     server = group[0].server
     policy = policy_of(server)
     built: dict[Any, Any] = {}
     for cost in COSTS:
         try:
-            built[cost] = cluster_of(server, cost, known)
+            built[cost] = cluster_of(server, cost, of.known, hosts=of.hosts)
         except Unserved as reason:
             built[cost] = str(reason)
     for point in group:
@@ -291,7 +301,7 @@ def _of_one_server(
                 refused[cost] = cluster
                 continue
             try:
-                values[cost] = predict_point(point, cluster, policy, seed=seed)
+                values[cost] = predict_point(point, cluster, policy, seed=of.seed)
             except PacelineError as error:
                 refused[cost] = str(error)[:160]
         yield Predicted(point, values, refused)

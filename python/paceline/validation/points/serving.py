@@ -81,9 +81,24 @@ def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> 
 
 @typed()
 def cluster_of(
-    server: Server, cost: Literal["tables", "roofline"], known: Mapping[tuple[str, str], Sequence[str]]
+    server: Server,
+    cost: Literal["tables", "roofline"],
+    known: Mapping[tuple[str, str], Sequence[str]],
+    *,
+    hosts: bool = True,
 ) -> Cluster:
-    """Return the cluster of a server, with the host time of its engine's version, where that was measured.
+    """Return the cluster of a server.
+
+    Parameters
+    ----------
+    server
+        What served a point.
+    cost
+        Measured kernels, or the catalog's roofline.
+    known
+        Versions of imported kernels by GPU and engine, as :func:`profiles` returns them.
+    hosts
+        Whether the host time of its engine's version is added, where that was measured.
 
     Raises
     ------
@@ -105,7 +120,7 @@ def cluster_of(
         )
         links = Links(port="nvlink-h100") if server.prefill else None
         cluster = Cluster(server.instances * [instance], links=links)
-        host = Host.of(server.engine, server.version)
+        host = Host.of(server.engine, server.version) if hosts else None
         return cluster if host is None else host.on(cluster)
     except FitError as error:
         raise Unserved("the weights leave no memory for KV, by vLLM's rule") from error

@@ -204,6 +204,7 @@ def test_host_time_is_that_of_the_version() -> None:
     cluster = cluster_of(server(version="0.19.0"), "roofline", {})
     assert (cluster.frontend_s, cluster.instances[0].cost) == (0.008, Roofline())
     assert cluster_of(server(version="0.14.0"), "roofline", {}).frontend_s == 0
+    assert cluster_of(server(version="0.19.0"), "roofline", {}, hosts=False).frontend_s == 0
     later: Any = cluster_of(server(version="0.12.0"), "roofline", {}).instances[0].cost
     plain = Instance(model="llama-3.1-8b", gpu="h100-sxm").resolved_gpu
     assert plain is not None
