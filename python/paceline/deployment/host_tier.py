@@ -108,18 +108,15 @@ class HostTier:
         if not 0 <= self.latency_s < 1e6:
             raise ConfigError(f"latency_s of a HostTier must be 0 or more seconds, was {self.latency_s}")
 
-    def check_beside(self, model: Model | None, *, stages: int, drafts: bool) -> None:
+    def check_beside(self, model: Model | None, *, stages: int) -> None:
         """Refuse parts of an instance that are not modelled with a tier.
 
         Raises
         ------
         ConfigError
-            If tokens are drafted, the pipeline has several stages, or the model keeps more of a sequence than
-            a chunk has.
+            If the pipeline has several stages, or the model keeps more of a sequence than a chunk has.
         """
         rule = "tier of an Instance must be None"
-        if drafts:
-            raise ConfigError(f"{rule} with speculation: they are not modelled together")
         if stages > 1:
             raise ConfigError(f"{rule} unless pipeline_parallel is 1, was {stages}")
         if model is not None and model.recurrent is not None:

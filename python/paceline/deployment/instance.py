@@ -96,8 +96,8 @@ class Instance:
         token of a request. A draft takes time, and its weights and KV take memory.
     tier
         The chunks of prefixes that it keeps in the host's memory, as a :class:`~paceline.HostTier`; the
-        policy must cache prefixes. Not with speculation, states of a hybrid model or pipeline stages. None:
-        the prefix cache is that of the GPU.
+        policy must cache prefixes. Not with states of a hybrid model or pipeline stages. None: the prefix
+        cache is that of the GPU.
     cuda_graphs
         The CUDA graphs to whose sizes steps are padded, as :class:`CudaGraphs`. None: a step takes the time
         of its own tokens.
@@ -198,9 +198,7 @@ class Instance:
                 said = f"must be {article}{part.__name__}, was {_check.said(value)}"
                 raise ConfigError(f"{name} of an Instance {said}")
         if self.tier is not None:
-            self.tier.check_beside(
-                self.resolved_model, stages=self.pipeline_parallel, drafts=self.speculation is not None
-            )
+            self.tier.check_beside(self.resolved_model, stages=self.pipeline_parallel)
 
     def _tier(self) -> dict[str, Any]:
         if self.tier is None:
@@ -382,9 +380,9 @@ class Instance:
     def _speculation(self, tokens: int, seqs: int) -> dict[str, Any]:
         if self.speculation is None:
             return {}
-        model, gpu = self.resolved_model, self.resolved_gpu
+        model, gpu, tiered = self.resolved_model, self.resolved_gpu, self.tier is not None
         wire = self.speculation.to_wire(
-            model, gpu, tensor_parallel=self.tensor_parallel, kv_dtype=self.kv_dtype
+            model, gpu, tensor_parallel=self.tensor_parallel, kv_dtype=self.kv_dtype, tiered=tiered
         )
         if wire["draft"] is not None:
             # vLLM's drafters capture the same sizes.

@@ -124,6 +124,10 @@ impl Instance {
         let speculator = settings.speculation.clone().map(|config| Box::new(Speculator::new(config)));
         // Ranks and readers are told of each token of a request that yields several.
         let alike = observed.leap && rules.is_none() && observed.pace.is_none() && !scheduler.schedule_ahead;
+        let tail = (
+            config.block_tokens,
+            settings.speculation.as_ref().is_some_and(|drafts| drafts.drops_last_block),
+        );
         let periodic = speculator.as_ref().filter(|_| alike).and_then(|speculator| speculator.periodic());
         Self {
             settings,
@@ -143,7 +147,7 @@ impl Instance {
             tier: config
                 .tier
                 .as_ref()
-                .map(|tier| Box::new(HostTier::new(tier, config.block_tokens, observed.records.is_some()))),
+                .map(|tier| Box::new(HostTier::new(tier, tail, observed.records.is_some()))),
             observers: Observers::new(config, observed),
             completed: Vec::new(),
         }

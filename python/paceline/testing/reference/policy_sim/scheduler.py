@@ -62,7 +62,8 @@ class Scheduler:
         queue = Queue(settings, self.memory, self.ranking)
         self.state = State(settings, self.memory, queue, self.ranking, scope, incoming or Incoming())
         if config.get("tier"):
-            self.state.tier = Tier(config["tier"], self.memory, queue.loading)
+            drops_last = settings.speculation.drops_last_block
+            self.state.tier = Tier(config["tier"], self.memory, queue.loading, drops_last=drops_last)
 
     @property
     def running(self) -> list[Request]:

@@ -110,9 +110,13 @@ class Tier:
     memory : Memory
     loading : list of Request
         The requests that wait for loads, or to be admitted after that.
+    drops_last : bool
+        Whether a draft head may change the KV of the last chunk.
     """
 
-    def __init__(self, config: dict[str, Any], memory: Memory, loading: list[Request]) -> None:
+    def __init__(
+        self, config: dict[str, Any], memory: Memory, loading: list[Request], *, drops_last: bool
+    ) -> None:
         self.chunks = Chunks(config["chunks"], config["eviction"], config["store_threshold"])
         self.jobs: list[Job] = []
         self.loading = loading
@@ -122,6 +126,7 @@ class Tier:
         self.whole_loads = 0
         self._config = config
         self._memory = memory
+        self._drops_last = drops_last
         self._uses: dict[Request, Use] = {}
         self._free: dict[Kind, int] = {"store": 0, "load": 0, "sync": 0}  # when each link is free
         self._unsent: list[Job] = []
@@ -174,6 +179,8 @@ class Tier:
             return 0, False
         if any(self.chunks.readers(key) == PENDING for key in found):
             return None
+        # With a draft head, the last chunk is not used: its KV may be another after other drafts.
+        found = found[:-1] if self._drops_last else found
         tokens = (first + len(found)) * size - cached
         if tokens < size:
             return 0, False
@@ -237,10 +244,10 @@ class Tier:
         flushed |= {job for block in now.allocated for job in self._fenced.get(block, ())}
         evicted = self.chunks.evicted
         for request in step.tokens:
-            self._store(request, request.computed + step.tokens[request])
+            self._store(request, min(request.computed + step.tokens[request], request.tokens))
         finished, self._finished = self._finished, []
         for request in finished:
-            job = self._store(request, max(request.spec.prompt_tokens, request.tokens - 1))
+            job = self._store(request, max(request.spec.prompt_tokens, request.tokens - 1), ended=True)
             if job is not None:
                 self._fence(job)
                 if not now.allocated.isdisjoint(job.blocks):
@@ -260,11 +267,13 @@ class Tier:
         self.steps.append((now, step))
         return begins
 
-    def _store(self, request: Request, tokens: int) -> Job | None:
-        """Store the chunks of a request that are complete after a step."""
+    def _store(self, request: Request, tokens: int, *, ended: bool = False) -> Job | None:
+        """Store the chunks of a request that are complete after a step with so many known tokens."""
         if self._config["prompts_only"]:
             tokens = min(tokens, request.spec.prompt_tokens)
         use, chunks = self.use(request), tokens // self.chunk_tokens
+        # With a draft head, the last chunk of a decode may still change.
+        chunks -= self._drops_last and tokens > request.spec.prompt_tokens and not ended
         offered = {self._key(request, chunk): chunk for chunk in range(use.next_chunk, chunks)}
         if not offered:
             return None

@@ -124,16 +124,17 @@ impl Effects<'_> {
         begins - now
     }
 
-    /// The requests of the step that was formed which may store chunks, in the order of admission, and their tokens once it
-    /// is done.
+    /// The requests of the step that was formed which may store chunks, in the order of admission, and their known tokens
+    /// once it is done.
     fn scheduled(&self, tier: &HostTier, decodes: bool) -> Vec<(Slot, u32)> {
         let (batch, requests) = (&self.on.batch, &self.on.requests);
         let after = |slot: Slot| {
             let chunk = batch.scheduled().find(|chunk| chunk.slot == slot);
-            chunk.map(|chunk| requests[slot].computed + chunk.tokens)
+            // Drafts are not known.
+            chunk.map(|chunk| (requests[slot].computed + chunk.tokens).min(requests[slot].target()))
         };
         let set = batch.decode_set();
-        let fills = || set.blocks_for(2) > set.blocks_for_next();
+        let fills = || set.width() > 1 || set.blocks_for(2) > set.blocks_for_next();
         if !(decodes && set.len() > 0 && (tier.is_behind() || !tier.prompts_only() && fills())) {
             let mut slots: Vec<Slot> = batch.scheduled().map(|chunk| chunk.slot).collect();
             slots.sort_unstable_by_key(|&slot| requests[slot].seq);

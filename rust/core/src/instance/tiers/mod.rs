@@ -9,6 +9,7 @@
 mod fences;
 mod jobs;
 mod log;
+mod lookup;
 mod uses;
 
 pub use log::{TierJob, TierLog, TierStep};
@@ -20,7 +21,7 @@ use uses::Uses;
 
 use super::request::Slot;
 use crate::config::TierConfig;
-use crate::kv::{Block, ChunkStore, ContentOwner, Found, Link, Memory, StoredChunk};
+use crate::kv::{Block, ChunkStore, ContentOwner, Link, Memory, StoredChunk};
 use crate::metrics::TierStats;
 use crate::time::Ticks;
 
@@ -47,6 +48,9 @@ pub(in crate::instance) struct Begun {
 pub(crate) struct HostTier {
     config: TierConfig,
     block_tokens: u32,
+    /// Whether the last chunk of a hit is not used, and the last one of a decode not stored: a draft head may write its KV
+    /// again.
+    drops_last: bool,
     store: ChunkStore,
     uses: Uses,
     jobs: Jobs,
@@ -66,10 +70,12 @@ pub(crate) struct HostTier {
 }
 
 impl HostTier {
-    pub(crate) fn new(config: &TierConfig, block_tokens: u32, recorded: bool) -> Self {
+    /// `drops_last`: whether hits in the prefix cache lose their last block.
+    pub(crate) fn new(config: &TierConfig, (block_tokens, drops_last): (u32, bool), recorded: bool) -> Self {
         Self {
             config: config.clone(),
             block_tokens,
+            drops_last,
             store: ChunkStore::new(config.chunks, config.eviction, config.store_threshold),
             uses: Uses::default(),
             jobs: Jobs::default(),
@@ -126,44 +132,6 @@ impl HostTier {
     /// Whether the load of a request has ended, as far as the scheduler knows.
     pub(in crate::instance) fn is_loaded(&self, slot: Slot) -> bool {
         self.uses.of(slot).is_some_and(|used| used.jobs.is_empty())
-    }
-
-    /// The tokens that the tier has of a request of `tokens` tokens, after those in the prefix cache; `None`: that is known
-    /// only later, as a chunk is being stored or loaded, or the request's own copies have not ended.
-    pub(in crate::instance) fn look_up(
-        &self,
-        slot: Option<Slot>,
-        (owner, tokens, cached): (ContentOwner, u32, u32),
-        memory: &Memory,
-    ) -> Option<u32> {
-        if slot.and_then(|slot| self.uses.of(slot)).is_some_and(|used| !used.jobs.is_empty()) {
-            return None;
-        }
-        let size = self.chunk_tokens();
-        let (chunks, first) = (tokens / size, cached / size);
-        if (chunks * size).saturating_sub(cached) < size {
-            return Some(0);
-        }
-        let (mut last, mut pending, mut loading) = (first, false, false);
-        while last < chunks {
-            match self.store.find(self.chunk(owner, last, memory).key) {
-                Found::Missing => break,
-                Found::Pending => pending = true,
-                Found::Ready { loading: awaited } => loading |= awaited,
-            }
-            last += 1;
-        }
-        if last == first {
-            return Some(0);
-        }
-        if pending {
-            return None;
-        }
-        let found = last * size - cached;
-        if found < size {
-            return Some(0);
-        }
-        (!loading).then_some(found)
     }
 
     // -- effects ----------------------------------------------------------------------
@@ -253,7 +221,7 @@ impl HostTier {
         self.catch_up(id);
         // The KV of the last token is not written.
         let prompt = self.uses.get(id).owner.prompt;
-        let storable = self.storable(id, prompt.max(tokens - 1));
+        let storable = self.complete(id, prompt.max(tokens - 1));
         let size = self.config.chunk_blocks;
         for &job in &self.uses.get(id).jobs {
             self.fences.add(job, self.jobs.blocks_of(job, size, blocks));
@@ -266,15 +234,21 @@ impl HostTier {
         self.finished.push(id);
     }
 
-    /// Chunks of a request of which `tokens` tokens are computed that may be stored.
-    fn storable(&self, id: u32, tokens: u32) -> u32 {
+    /// Chunks of a request that has ended with `tokens` tokens which may be stored.
+    fn complete(&self, id: u32, tokens: u32) -> u32 {
         let prompt = self.uses.get(id).owner.prompt;
         let tokens = if self.config.prompts_only { tokens.min(prompt) } else { tokens };
         tokens / self.chunk_tokens()
     }
 
+    /// Chunks of a running request that may be stored after a step with which `tokens` known tokens are computed.
+    fn storable(&self, id: u32, tokens: u32) -> u32 {
+        let decodes = !self.config.prompts_only && tokens > self.uses.get(id).owner.prompt;
+        self.complete(id, tokens).saturating_sub(u32::from(self.drops_last && decodes))
+    }
+
     /// Makes the stores of the step that was formed, and sends what it waits for. `scheduled`: requests that it runs, in the
-    /// order of admission, with the tokens computed once it is done. Returns when its forward pass begins.
+    /// order of admission, with the known tokens computed once it is done. Returns when its forward pass begins.
     pub(in crate::instance) fn close(&mut self, scheduled: &[(Slot, u32)], memory: &Memory) -> Ticks {
         if !self.fences.is_empty() {
             for block in memory.given() {
