@@ -32,6 +32,7 @@ def run(
     block_ms: float,
     blocks: int,
     speculation: Speculation | None = None,
+    ahead: bool = False,
     sample: float | None = None,
     **tier: Any,
 ) -> Result:
@@ -52,7 +53,7 @@ def run(
         speculation=speculation,
         tier=HostTier(**fields),
     )
-    policy = policies.vllm(prefix_caching=True, max_num_batched_tokens=1000)
+    policy = policies.vllm(prefix_caching=True, max_num_batched_tokens=1000, async_scheduling=ahead)
     return replay(trace, Cluster([instance]), policy=policy, sample=sample)
 
 
@@ -155,3 +156,26 @@ def test_the_last_chunk_of_a_hit_is_not_used_by_a_draft_head() -> None:
     assert column(result, "loaded_tokens") == [0, 0, 80]
     # 5 blocks take 2 ms each, and the other 20 tokens 10 + 20 ms.
     assert column(result, "ttft")[2] == pytest.approx(0.010 + 0.030)
+
+
+def test_a_step_decided_ahead_learns_of_a_load_two_steps_later() -> None:
+    rows = [*PROMPTS, (2000, 100, 1, 0), (2000, 10, 9, 2)]
+    result = run(rows, block_ms=5, blocks=12, ahead=True)
+    # As with steps decided as they start, the step from 2000 to 2020 runs the request behind, the load of
+    # 2 blocks takes from then to 2030, and steps of 11 ms begin at 2020, 2031, 2042, 2053 and 2064. Each
+    # is given to the worker as the one before it begins, and the worker looks for copies then: for the
+    # step from 2042 to 2053, at 2031. The next one has been decided by its end, so the one at 2064 is
+    # the first to know. It computes 4 tokens and a decode.
+    assert column(result, "load_wait")[2] == pytest.approx(0.064)
+    assert column(result, "first_token")[2] == pytest.approx(2.064 + 0.015)
+
+
+def test_no_request_is_preempted_that_the_step_in_flight_runs() -> None:
+    # Three prompts take 10 + 79 ms and 2 of 6 blocks each; three decodes 10 + 3. At 102 ms the second request
+    # needs a third block. It gets that of the last request at once; or, if the step was decided when that
+    # was running, a step of the first request alone goes between, of 10 + 1 ms.
+    rows = [(0, 17, 5, 0), (0, 31, 3, 1), (0, 31, 3, 2)]
+    results = [run(rows, block_ms=0.001, blocks=6, ahead=ahead) for ahead in (False, True)]
+    assert [column(result, "preemptions") for result in results] == [[0, 0, 1]] * 2
+    finishes = [column(result, "finish")[1] for result in results]
+    assert finishes == pytest.approx([0.102 + 0.012, 0.102 + 0.011 + 0.012])

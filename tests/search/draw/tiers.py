@@ -26,7 +26,7 @@ def prepare(source: Source, instance: Wire) -> None:
         "preemption": {"kind": "recompute"},
         "requeue_late": False,
         "prefix_cache": {"unknown_first": source.chance(0.7)},
-        "schedule_ahead": False,
+        "schedule_ahead": source.chance(0.5),
         "joining": {},
         "varying": {},
     }
@@ -50,7 +50,7 @@ def tier(source: Source, instance: Wire) -> None:
         and admit["unless_preempted"]
         and admit["gather"] is None
         and scheduler["allocation"] != "sequence"
-        and not (scheduler["schedule_ahead"] or scheduler["decodes_first"] or scheduler["requeue_late"])
+        and not (scheduler["decodes_first"] or scheduler["requeue_late"])
         and not any((scheduler.get("joining") or {}).values())
     )
     if not able or not source.chance(0.6):

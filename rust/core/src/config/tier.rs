@@ -99,9 +99,6 @@ impl TierConfig {
                 "unless the stages are running and admit, which cuts prompts and is left out after a preemption",
             );
         }
-        if scheduler.schedule_ahead {
-            return refused("where steps are decided ahead, was given: copies are made between steps");
-        }
         if scheduler.decodes_first || scheduler.requeue_late || scheduler.allocation == Allocation::Sequence {
             return refused(
                 "with decodes_first, requeue_late or the allocation of whole sequences, was given",

@@ -139,7 +139,7 @@ impl Stages<'_> {
     /// one that stores a chunk, reuses a block that is still to be copied, or may decide otherwise on a load.
     pub(super) fn steps_before_copies_matter(&self, run: &Run) -> u64 {
         let Some(tier) = self.effects.tier.as_deref() else { return run.steps };
-        if self.draft.loads.looked_up || tier.is_behind() {
+        if self.draft.loads.looked_up || tier.is_behind() || tier.has_news() {
             return 1;
         }
         let set = self.effects.batch.decode_set();
@@ -147,24 +147,28 @@ impl Stages<'_> {
         if tier.has_fences() {
             steps = steps.min(set.steps_covered(set.blocks_for_next(), steps));
         }
-        if !tier.prompts_only() {
+        let begins = run.start + run.copying;
+        let looks = tier.looks_ahead(begins);
+        if !tier.prompts_only() && looks.is_some() {
+            steps = steps.min(set.steps_covered(set.blocks_for_next(), steps));
+        } else if !tier.prompts_only() {
             // A block is full one step before its request needs the next.
             steps = steps.min(set.steps_covered(set.blocks_for(2), steps + 1) - 1);
         }
         match tier.next_end() {
-            Some(end) => steps.min(steps_to_learn(run, end, tier.polls_at_end())),
             None => steps,
+            Some(end) if tier.polls_at_end() => steps.min(run.steps_to_reach(end)),
+            Some(end) => steps.min(steps_to_learn(run, end, looks)),
         }
     }
 }
 
-/// The first step of a run that learns of the end of a copy.
-fn steps_to_learn(run: &Run, end: Ticks, polls_at_end: bool) -> u64 {
-    if polls_at_end {
-        run.steps_to_reach(end)
-    } else if run.start + run.copying >= end {
-        1
-    } else {
-        run.steps_to_reach(end) + 1
+/// The first step of a run that learns of the end of a copy: each looks for it as its forward pass begins. `looks`: when the
+/// first step looks for it, where each other one does as the forward pass of the step before it begins.
+fn steps_to_learn(run: &Run, end: Ticks, looks: Option<Ticks>) -> u64 {
+    if looks.is_some_and(|looks| looks >= end) {
+        return 1;
     }
+    let behind = u64::from(looks.is_some());
+    if run.start + run.copying >= end { 1 + behind } else { run.steps_to_reach(end) + 1 + behind }
 }
