@@ -13,7 +13,6 @@ from paceline import (
     AcceptanceLength,
     Cluster,
     Draft,
-    HostTier,
     Instance,
     Result,
     Speculation,
@@ -22,6 +21,7 @@ from paceline import (
     replay,
 )
 from paceline.cost import Affine
+from paceline.policy import Host, PrefixCache
 
 STEP_MS, BLOCK_BYTES = 10, 1600
 
@@ -51,9 +51,9 @@ def run(
         kv_bytes=100,
         max_model_len=16 * blocks,
         speculation=speculation,
-        tier=HostTier(**fields),
     )
-    policy = policies.vllm(prefix_caching=True, max_num_batched_tokens=1000, async_scheduling=ahead)
+    cache = PrefixCache(tiers=[Host(**fields)])
+    policy = policies.vllm(prefix_caching=cache, max_num_batched_tokens=1000, async_scheduling=ahead)
     return replay(trace, Cluster([instance]), policy=policy, sample=sample)
 
 
