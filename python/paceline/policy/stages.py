@@ -404,7 +404,7 @@ class PrefixCache(Value):
 
     >>> from paceline.policy import Host
     >>> PrefixCache(tiers=[Host(gib=64)])
-    PrefixCache(tiers=(Host(gib=64),))
+    PrefixCache(tiers=[Host(gib=64)])
     """
 
     unknown_first: bool = True
