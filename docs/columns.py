@@ -31,7 +31,7 @@ _WITH = {
     "predicts": "predictions",
     "cancels": "requests that clients cancel",
     "retries": "clients that send again",
-    "tiered": "an instance with a `HostTier`",
+    "tiered": "a prefix cache with a `Host` below it",
 }
 
 

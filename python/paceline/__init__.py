@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from paceline.comparing import Comparison, compare
     from paceline.concurrency import Concurrency
     from paceline.cost import Affine, Roofline
-    from paceline.deployment import Cluster, CudaGraphs, HostTier, Instance, Links
+    from paceline.deployment import Cluster, CudaGraphs, Instance, Links
     from paceline.errors import (
         ClockError,
         ConfigError,
@@ -65,7 +65,6 @@ __all__ = [
     "FromColumn",
     "Gpu",
     "Grid",
-    "HostTier",
     "Instance",
     "InternalError",
     "InvariantViolation",
@@ -116,7 +115,7 @@ __all__ = [
 _HOMES = {
     "benchmarks": ("BenchmarkResult", "compare_bench", "read_bench", "write_bench"),
     "comparing": ("Comparison", "compare"),
-    "deployment": ("Cluster", "CudaGraphs", "HostTier", "Instance", "Links"),
+    "deployment": ("Cluster", "CudaGraphs", "Instance", "Links"),
     "cost": ("Affine", "Roofline"),
     "errors": (
         "ClockError",

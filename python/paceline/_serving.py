@@ -58,7 +58,10 @@ def _wire(instance: Instance, scheduler: Scheduler, names: Names) -> dict[str, A
     """Return an instance and its scheduler as the engine reads them; kept, as replays of a sweep have few."""
     defaults = instance.default_batching()
     tokens, seqs = scheduler.sized_for(defaults)
-    wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs)
+    tiers = () if scheduler.prefix_cache is None else scheduler.prefix_cache.tiers
+    wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs, tiered=bool(tiers))
+    for tier in tiers:
+        wire["tier"] = tier.on(instance)
     # The engine counts usable blocks. vLLM's shares are of all blocks, its null block included.
     names = replace(names, classes=tuple(each.name for each in scheduler.classes))
     formed = scheduler.on(instance).to_wire(num_blocks=wire["blocks"] + 1, defaults=defaults, names=names)

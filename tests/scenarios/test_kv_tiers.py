@@ -9,13 +9,33 @@ from typing import Any
 
 import pytest
 
-from paceline import Cluster, HostTier, Instance, Result, Trace, policies, replay
+from paceline import (
+    AcceptanceLength,
+    Cluster,
+    Draft,
+    Instance,
+    Result,
+    Speculation,
+    Trace,
+    policies,
+    replay,
+)
 from paceline.cost import Affine
+from paceline.policy import Host, PrefixCache
 
 STEP_MS, BLOCK_BYTES = 10, 1600
 
 
-def run(rows: list[tuple[float, int, int, int]], *, block_ms: float, blocks: int, **tier: Any) -> Result:
+def run(
+    rows: list[tuple[float, int, int, int]],
+    *,
+    block_ms: float,
+    blocks: int,
+    speculation: Speculation | None = None,
+    ahead: bool = False,
+    sample: float | None = None,
+    **tier: Any,
+) -> Result:
     """Replay rows of arrival in ms, prompt, output and session, with copies of ``block_ms`` for a block."""
     arrivals, prompts, outputs, sessions = zip(*rows, strict=True)
     trace = Trace.from_columns(
@@ -30,11 +50,11 @@ def run(rows: list[tuple[float, int, int, int]], *, block_ms: float, blocks: int
         num_blocks=blocks + 1,
         kv_bytes=100,
         max_model_len=16 * blocks,
-        tier=HostTier(**fields),
+        speculation=speculation,
     )
-    return replay(
-        trace, Cluster([instance]), policy=policies.vllm(prefix_caching=True, max_num_batched_tokens=1000)
-    )
+    cache = PrefixCache(tiers=[Host(**fields)])
+    policy = policies.vllm(prefix_caching=cache, max_num_batched_tokens=1000, async_scheduling=ahead)
+    return replay(trace, Cluster([instance]), policy=policy, sample=sample)
 
 
 def column(result: Result, name: str) -> list[Any]:
@@ -116,3 +136,46 @@ def test_a_chunk_is_stored_at_its_second_offer() -> None:
     rows = [*PROMPTS, (2000, 100, 1, 0), (3000, 120, 1, 1), (4000, 110, 1, 0)]
     result = run(rows, block_ms=1, blocks=8, store_threshold=2)
     assert column(result, "loaded_tokens") == [0, 0, 0, 0, 96]
+
+
+def test_a_chunk_is_stored_once_all_its_tokens_are_known() -> None:
+    pairs = Speculation(tokens=1, acceptance=AcceptanceLength(2), method="ngram")
+    result = run([(0, 8, 20, 0)], block_ms=1, blocks=8, speculation=pairs, sample=0.006, prompt_only=False)
+    # The prompt takes 10 + 8 ms, and each further step 10 + 2, which yields the draft and one token
+    # more. So 9, 11, 13, 15 and 17 tokens are known as steps begin at 18, 30, 42, 54 and 66 ms. The
+    # step at 54 computes the 16th token, which is a draft then: the one at 66 stores the chunk.
+    assert result.timeline is not None
+    chunks = dict(zip(result.timeline["time_s"].round(3), result.timeline["tier_chunks"], strict=True))
+    assert (chunks[0.06], chunks[0.072]) == (0, 1)
+
+
+def test_the_last_chunk_of_a_hit_is_not_used_by_a_draft_head() -> None:
+    head = Speculation(tokens=1, acceptance=AcceptanceLength(1), draft=Draft(cost=Affine(step_s=1e-12)))
+    result = run([*PROMPTS, (2000, 100, 1, 0)], block_ms=2, blocks=9, speculation=head)
+    # Without drafts, 96 tokens are loaded. The head's KV of the last chunk depends on what follows.
+    assert column(result, "loaded_tokens") == [0, 0, 80]
+    # 5 blocks take 2 ms each, and the other 20 tokens 10 + 20 ms.
+    assert column(result, "ttft")[2] == pytest.approx(0.010 + 0.030)
+
+
+def test_a_step_decided_ahead_learns_of_a_load_two_steps_later() -> None:
+    rows = [*PROMPTS, (2000, 100, 1, 0), (2000, 10, 9, 2)]
+    result = run(rows, block_ms=5, blocks=12, ahead=True)
+    # As with steps decided as they start, the step from 2000 to 2020 runs the request behind, the load of
+    # 2 blocks takes from then to 2030, and steps of 11 ms begin at 2020, 2031, 2042, 2053 and 2064. Each
+    # is given to the worker as the one before it begins, and the worker looks for copies then: for the
+    # step from 2042 to 2053, at 2031. The next one has been decided by its end, so the one at 2064 is
+    # the first to know. It computes 4 tokens and a decode.
+    assert column(result, "load_wait")[2] == pytest.approx(0.064)
+    assert column(result, "first_token")[2] == pytest.approx(2.064 + 0.015)
+
+
+def test_no_request_is_preempted_that_the_step_in_flight_runs() -> None:
+    # Three prompts take 10 + 79 ms and 2 of 6 blocks each; three decodes 10 + 3. At 102 ms the second request
+    # needs a third block. It gets that of the last request at once; or, if the step was decided when that
+    # was running, a step of the first request alone goes between, of 10 + 1 ms.
+    rows = [(0, 17, 5, 0), (0, 31, 3, 1), (0, 31, 3, 2)]
+    results = [run(rows, block_ms=0.001, blocks=6, ahead=ahead) for ahead in (False, True)]
+    assert [column(result, "preemptions") for result in results] == [[0, 0, 1]] * 2
+    finishes = [column(result, "finish")[1] for result in results]
+    assert finishes == pytest.approx([0.102 + 0.012, 0.102 + 0.011 + 0.012])

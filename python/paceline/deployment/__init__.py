@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from paceline.deployment.cluster import Cluster
 from paceline.deployment.cuda_graphs import CudaGraphs
-from paceline.deployment.host_tier import HostTier
 from paceline.deployment.instance import Instance
 from paceline.deployment.kv_memory import KvMemory, kv_memory
 from paceline.deployment.links import Links
@@ -14,7 +13,6 @@ from paceline.deployment.ports import Pair, Port
 __all__ = [
     "Cluster",
     "CudaGraphs",
-    "HostTier",
     "Instance",
     "KvMemory",
     "Links",

@@ -11,7 +11,6 @@ from paceline._toml import build, dump, parse
 from paceline.cost import Affine, Roofline
 from paceline.cost.traffic import traffic_wire
 from paceline.deployment.cuda_graphs import CudaGraphs
-from paceline.deployment.host_tier import HostTier
 from paceline.deployment.kv_memory import KvMemory, kv_memory
 from paceline.deployment.pages import Pages, pages_of
 from paceline.deployment.sizing import default_batching, longest_sequence
@@ -46,7 +45,6 @@ _MOST_KV_BYTES = 2**32 - 1
         "model",
         "num_blocks",
         "speculation",
-        "tier",
     )
 )
 class Instance:
@@ -94,10 +92,6 @@ class Instance:
     speculation
         How tokens are drafted and verified, as a :class:`~paceline.Speculation`. None: a step yields one
         token of a request. A draft takes time, and its weights and KV take memory.
-    tier
-        The chunks of prefixes that it keeps in the host's memory, as a :class:`~paceline.HostTier`; the
-        policy must cache prefixes. Not with speculation, states of a hybrid model or pipeline stages. None:
-        the prefix cache is that of the GPU.
     cuda_graphs
         The CUDA graphs to whose sizes steps are padded, as :class:`CudaGraphs`. None: a step takes the time
         of its own tokens.
@@ -131,7 +125,6 @@ class Instance:
     kv_bytes: int | None = None
     served_model_name: str | None = None
     speculation: Speculation | None = None
-    tier: HostTier | None = None
     cuda_graphs: CudaGraphs | None = None
 
     def __post_init__(self) -> None:
@@ -190,35 +183,17 @@ class Instance:
         parts = (
             ("speculation", "a ", Speculation),
             ("cuda_graphs", "", CudaGraphs),
-            ("tier", "a ", HostTier),
         )
         for name, article, part in parts:
             value = getattr(self, name)
             if not (value is None or isinstance(value, part)):
                 said = f"must be {article}{part.__name__}, was {_check.said(value)}"
                 raise ConfigError(f"{name} of an Instance {said}")
-        if self.tier is not None:
-            self.tier.check_beside(
-                self.resolved_model, stages=self.pipeline_parallel, drafts=self.speculation is not None
-            )
-
-    def _tier(self) -> dict[str, Any]:
-        if self.tier is None:
-            return {}
-        gpu = self.resolved_gpu
-        known = self.resolved_model is not None
-        wire = self.tier.to_wire(
-            block_bytes=self.block_bytes if known else (self.kv_bytes or 0) * self.block_tokens,
-            gpus=self.tensor_parallel if known else 1,
-            pcie_bytes_per_s=None if gpu is None else gpu.pcie_bytes_per_s,
-        )
-        return {"tier": wire}
 
     def _check_fit(self) -> None:
         """Refuse parts that do not fit together, under vLLM's default batching."""
         blocks = self._blocks(*self.default_batching())
         self._moved_bytes()
-        self._tier()
         self._longest(blocks)
         if is_table(self.cost):
             self.cost.check(
@@ -335,15 +310,21 @@ class Instance:
 
     @typed()
     def to_wire(
-        self, *, max_num_batched_tokens: int | None = None, max_num_seqs: int | None = None
+        self,
+        *,
+        max_num_batched_tokens: int | None = None,
+        max_num_seqs: int | None = None,
+        tiered: bool = False,
     ) -> dict[str, Any]:
-        """Return the instance as the engine reads it, without its scheduler.
+        """Return the instance as the engine reads it, without its scheduler and the tiers of its cache.
 
         Parameters
         ----------
         max_num_batched_tokens, max_num_seqs
             The scheduler's limits, which decide how much memory is left for KV; by default vLLM's for the
             GPU.
+        tiered
+            Whether its prefix cache has tiers.
 
         Raises
         ------
@@ -363,8 +344,7 @@ class Instance:
             **self._states(),
             "cost": self.padded(self._cost(), tokens, seqs),
             **({} if traffic is None else {"traffic": traffic}),
-            **self._speculation(tokens, seqs),
-            **self._tier(),
+            **self._speculation(tokens, seqs, tiered=tiered),
         }
 
     def padded(self, cost: dict[str, Any], max_num_batched_tokens: int, max_num_seqs: int) -> dict[str, Any]:
@@ -379,12 +359,12 @@ class Instance:
         )
         return {"kind": "graphs", "captured": captured, "cost": cost}
 
-    def _speculation(self, tokens: int, seqs: int) -> dict[str, Any]:
+    def _speculation(self, tokens: int, seqs: int, *, tiered: bool) -> dict[str, Any]:
         if self.speculation is None:
             return {}
         model, gpu = self.resolved_model, self.resolved_gpu
         wire = self.speculation.to_wire(
-            model, gpu, tensor_parallel=self.tensor_parallel, kv_dtype=self.kv_dtype
+            model, gpu, tensor_parallel=self.tensor_parallel, kv_dtype=self.kv_dtype, tiered=tiered
         )
         if wire["draft"] is not None:
             # vLLM's drafters capture the same sizes.

@@ -8,7 +8,6 @@ from typing import Any
 from paceline._toml import build, table
 from paceline.cost import cost_from_table, cost_to_table
 from paceline.deployment.cuda_graphs import cuda_graphs_from_table
-from paceline.deployment.host_tier import HostTier
 from paceline.hardware import gpu_from_table
 from paceline.model import Model
 from paceline.speculation.reading import speculation_from_table, speculation_to_table
@@ -37,8 +36,6 @@ def instance_fields(content: Mapping[str, Any], what: str) -> dict[str, Any]:
         fields["cost"] = _cost(fields["cost"], f"cost of {what}")
     if isinstance(fields.get("speculation"), dict):
         fields["speculation"] = speculation_from_table(fields["speculation"], f"speculation of {what}")
-    if isinstance(fields.get("tier"), dict):
-        fields["tier"] = build(HostTier, fields["tier"], f"tier of {what}")
     if isinstance(fields.get("cuda_graphs"), dict):
         fields["cuda_graphs"] = cuda_graphs_from_table(fields["cuda_graphs"], f"cuda_graphs of {what}")
     return fields

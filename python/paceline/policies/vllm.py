@@ -19,7 +19,7 @@ def vllm(
     *,
     version: Literal["0.33", "0.11"] = "0.33",
     policy: Literal["fcfs", "priority"] = "fcfs",
-    prefix_caching: bool = False,
+    prefix_caching: bool | PrefixCache = False,
     max_num_batched_tokens: int | Expr | None = None,
     max_num_seqs: int | None = None,
     long_prefill_token_threshold: int | Expr = 0,
@@ -44,7 +44,8 @@ def vllm(
         request is admitted and which is preempted.
     prefix_caching
         Whether full blocks are kept for later requests that start the same.
-        vLLM's default is on; here it needs a trace that says what prompts share.
+        vLLM's default is on; here it needs a trace that says what prompts share. A
+        :class:`~paceline.policy.PrefixCache` says how, and which tiers are below it.
     max_num_batched_tokens
         Tokens that one step may compute; None: the API server's default for the
         GPU (8192 on an H100, 2048 on an A100). An expression over `inst` is
@@ -89,6 +90,7 @@ def vllm(
     """
     newest = version == "0.33"
     reserve = newest if reserve_full_prompt is None else reserve_full_prompt
+    cache = PrefixCache(unknown_first=newest) if prefix_caching is True else prefix_caching or None
     scheduler = Scheduler(
         max_num_batched_tokens=max_num_batched_tokens,
         max_num_seqs=max_num_seqs,
@@ -103,6 +105,6 @@ def vllm(
         refund=newest,
         stop_at_own_preemption=not newest,
         threshold_when_alone=not newest,
-        prefix_cache=PrefixCache(unknown_first=newest) if prefix_caching else None,
+        prefix_cache=cache,
     )
     return Policy(name="vllm" if newest else f"vllm-{version}", scheduler=scheduler, on_arrival=routing)

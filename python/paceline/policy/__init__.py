@@ -192,5 +192,6 @@ attach(
             "Swap",
             "SwapIn",
         ),
+        "tiers": ("Host",),
     },
 )

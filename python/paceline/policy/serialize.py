@@ -49,6 +49,7 @@ from paceline.policy.stages import (
     Stage,
     Swap,
 )
+from paceline.policy.tiers import Host
 from paceline.policy.value import structure
 from paceline.policy.wire import MOMENTS, Monitors
 
@@ -275,6 +276,9 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
             cache = dict(_table(fields["prefix_cache"], "prefix_cache"))
             if "evict" in cache:
                 cache["evict"] = _read(cache["evict"], "evict of prefix_cache")
+            if "tiers" in cache:
+                tiers = _tables(cache["tiers"], "tiers of prefix_cache")
+                cache["tiers"] = tuple(build(Host, tier, "tiers of prefix_cache") for tier in tiers)
             fields["prefix_cache"] = build(PrefixCache, cache, "prefix_cache")
         if "loras" in fields:
             fields["loras"] = build(Loras, fields["loras"], "loras")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -11,6 +12,7 @@ from paceline.errors import ConfigError, PolicyError
 from paceline.policy.eviction import Eviction
 from paceline.policy.expressions.tree import Expr
 from paceline.policy.expressions.wire import Names
+from paceline.policy.tiers import Host, check_tiers
 from paceline.policy.value import Value
 
 if TYPE_CHECKING:
@@ -369,7 +371,7 @@ Preemption = Recompute | Swap | PcieSwap
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-@typed_fields(PolicyError, but=("evict",))
+@typed_fields(PolicyError, but=("evict", "tiers"))
 class PrefixCache(Value):
     """Keep full blocks for later requests with the same prefix.
 
@@ -381,11 +383,14 @@ class PrefixCache(Value):
     evict
         The order in which cached blocks that no request holds are evicted: an `Eviction`, or a number as its
         ``order``. None: the least recently freed first.
+    tiers
+        The tiers that keep chunks of prefixes below the GPU, the nearest first; here one at most, a
+        :class:`Host`. Not beside states of a hybrid model or pipeline stages.
 
     Raises
     ------
     PolicyError
-        If ``evict`` is neither, or is given without ``unknown_first``.
+        If ``evict`` is neither, or is given without ``unknown_first``; or of ``tiers`` that are not modelled.
 
     Examples
     --------
@@ -394,12 +399,20 @@ class PrefixCache(Value):
     >>> from paceline.policy import PrefixCache, block
     >>> PrefixCache(evict=-block.position).evict.order
     -block.position
+
+    A tier in the host's memory:
+
+    >>> from paceline.policy import Host
+    >>> PrefixCache(tiers=[Host(gib=64)])
+    PrefixCache(tiers=[Host(gib=64)])
     """
 
     unknown_first: bool = True
     evict: Eviction | Expr | float | None = None
+    tiers: Sequence[Host] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "tiers", check_tiers(self.tiers))
         if self.evict is None:
             return
         if not isinstance(self.evict, Eviction):

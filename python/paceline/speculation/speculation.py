@@ -48,7 +48,8 @@ class Speculation:
         For ``"ngram"``: how many drafts are found, as a :class:`Listed`. None: always ``tokens``.
     drops_last_block
         Whether a hit in the prefix cache loses its last block instead (vLLM's
-        ``disable_lookahead_block_hashes``).
+        ``disable_lookahead_block_hashes``). For ``"eagle"`` and ``"mtp"`` it does so beside a tier of KV, as
+        beside each KV connector of vLLM.
     pads
         Whether a request that is admitted with one token to compute is padded with drafts that are never
         accepted, as vLLM does for its CUDA graphs. Not with ``tokens_by_batch``.
@@ -139,6 +140,7 @@ class Speculation:
         *,
         tensor_parallel: int = 1,
         kv_dtype: str = "auto",
+        tiered: bool = False,
     ) -> dict[str, Any]:
         """Return the speculation as the engine reads it.
 
@@ -146,8 +148,11 @@ class Speculation:
         ----------
         model, gpu, tensor_parallel, kv_dtype
             The target's, by which a draft is priced.
+        tiered
+            Whether chunks of prefixes are kept in a tier.
         """
-        hashes = self.method in ("eagle", "mtp") and not self.drops_last_block
+        heads = self.method in ("eagle", "mtp")
+        drops = self.drops_last_block or (heads and tiered)
         draft = self.draft
         cost = None
         if draft is not None:
@@ -159,8 +164,8 @@ class Speculation:
             "acceptance": self.acceptance.to_wire(),
             "lookahead": self.lookahead,
             "input_slots": int(self.method == "draft_model"),
-            "hash_lookahead": int(hashes),
-            "drops_last_block": self.drops_last_block,
+            "hash_lookahead": int(heads and not drops),
+            "drops_last_block": drops,
             "pads": self.pads and not self.tokens_by_batch,
             "draft": cost,
         }

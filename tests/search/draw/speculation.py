@@ -10,10 +10,10 @@ CERTAIN = 2**32
 MOST = 5
 
 
-def speculation(source: Source, scheduler: Wire) -> Wire:
+def speculation(source: Source, scheduler: Wire, *, chance: float = 0.25) -> Wire:
     """Draw how an instance drafts tokens; mostly it drafts none, and none where a scheduler selects."""
     selects = any(stage["kind"] == "select" for stage in scheduler["stages"])
-    if selects or not source.chance(0.25):
+    if selects or not source.chance(chance):
         return {}
     ahead = scheduler["schedule_ahead"]
     if ahead:

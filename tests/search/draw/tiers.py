@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from search.draw import speculation
 from search.draw.expressions import Wire
 from search.draw.source import Source
 
 
 def prepare(source: Source, instance: Wire) -> None:
     """Make an instance one that can have a tier: it schedules as vLLM V1 does, with a prefix cache."""
-    instance.pop("speculation", None)
     instance.pop("state_blocks", None)
     instance.pop("state_bytes", None)
-    # Little more memory than the longest sequence needs, so that cached prefixes are evicted.
-    instance["blocks"] = max(1, source.whole(66, 110) // instance["block_tokens"])
     scheduler = instance["scheduler"]
     admit = {"kind": "admit", "chunked": True, "unless_preempted": True, "unless_swapped": False}
     scheduler |= {
@@ -28,10 +26,15 @@ def prepare(source: Source, instance: Wire) -> None:
         "preemption": {"kind": "recompute"},
         "requeue_late": False,
         "prefix_cache": {"unknown_first": source.chance(0.7)},
-        "schedule_ahead": False,
+        "schedule_ahead": source.chance(0.5),
         "joining": {},
         "varying": {},
     }
+    instance.pop("speculation", None)
+    instance |= speculation.speculation(source, scheduler, chance=0.5)
+    # Little more memory than the longest sequence needs, so that cached prefixes are evicted.
+    slots = 3 * speculation.MOST if "speculation" in instance else 0
+    instance["blocks"] = max(1, (source.whole(66, 110) + slots) // instance["block_tokens"])
 
 
 def tier(source: Source, instance: Wire) -> None:
@@ -47,12 +50,13 @@ def tier(source: Source, instance: Wire) -> None:
         and admit["unless_preempted"]
         and admit["gather"] is None
         and scheduler["allocation"] != "sequence"
-        and not (scheduler["schedule_ahead"] or scheduler["decodes_first"] or scheduler["requeue_late"])
+        and not (scheduler["decodes_first"] or scheduler["requeue_late"])
         and not any((scheduler.get("joining") or {}).values())
-        and not instance.get("speculation")
     )
     if not able or not source.chance(0.6):
         return
+    if "speculation" in instance:
+        instance["speculation"]["hash_lookahead"] = 0
     instance["tier"] = {
         "chunks": source.pick((1, 2, 4, 8, 30, 1000)),
         "chunk_blocks": source.pick((1, 1, 1, 2, 3)),

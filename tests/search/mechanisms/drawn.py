@@ -84,6 +84,8 @@ def _of_instance(instance: Wire) -> Iterator[str]:
     if tier := instance.get("tier"):
         yield "tier"
         yield f"tier: {tier['eviction']}"
+        if instance["scheduler"]["schedule_ahead"]:
+            yield "tier: decided ahead"
         for name in ("prompts_only", "store_threshold", "sync_tokens", "polls_at_end"):
             if tier[name]:
                 yield f"tier: {name}"

@@ -52,7 +52,7 @@ wrong: Any = paceline
         ),
         (
             lambda: policies.vllm(prefix_caching=1),  # type: ignore[arg-type]
-            "prefix_caching of vllm() must be True or False, was 1",
+            "prefix_caching of vllm() must be True or False or a PrefixCache, was 1",
         ),
         (
             lambda: Policy.from_toml("name = 'a'\n[scheduler]\nclasses = 'x'"),

@@ -18,6 +18,7 @@ def refuse(
     blocks: int,
     largest_prefill: int | None = None,
     slots: int = 0,
+    load_slots: int = 0,
 ) -> Reason | None:
     """Return why a request can never finish, or None if it can.
 
@@ -30,6 +31,9 @@ def refuse(
         Tokens in a block, and the blocks that one sequence can hold at most.
     slots : int
         Slots past its last token that it may need, as far as the longest sequence has them.
+    load_slots : int
+        Slots past its last token that must be free before its prefix is loaded, even past the longest
+        sequence.
     largest_prefill : int or None
         Most tokens one step can prefill, where prompts are not cut into chunks.
 
@@ -52,6 +56,7 @@ def refuse(
         return "max_model_len"
     if slots:
         longest = max(min(longest + slots, max_model_len or longest + slots), longest)
+    longest = max(longest, total - 1 + load_slots)
     if blocks_for(longest, block_size) > blocks:
         return "blocks"
     if largest_prefill is not None and request.prompt_tokens > largest_prefill:

@@ -82,8 +82,10 @@ impl TierConfig {
         if scheduler.prefix_cache.is_none() {
             return refused("without a prefix cache, was given: chunks are parts of cached prefixes");
         }
-        if instance.speculation.is_some() {
-            return refused("where tokens are drafted, was given: rejected drafts are not modelled with it");
+        if instance.speculation.as_ref().is_some_and(|drafts| drafts.hash_lookahead > 0) {
+            return refused(
+                "unless hash_lookahead of speculation is 0, was given: a chunk is named by its own tokens",
+            );
         }
         if !matches!(scheduler.order, QueueOrder::Arrival | QueueOrder::Priority) {
             return refused("unless requests are queued by arrival or by priority, was given");
@@ -96,9 +98,6 @@ impl TierConfig {
             return refused(
                 "unless the stages are running and admit, which cuts prompts and is left out after a preemption",
             );
-        }
-        if scheduler.schedule_ahead {
-            return refused("where steps are decided ahead, was given: copies are made between steps");
         }
         if scheduler.decodes_first || scheduler.requeue_late || scheduler.allocation == Allocation::Sequence {
             return refused(

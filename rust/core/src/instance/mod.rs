@@ -124,6 +124,8 @@ impl Instance {
         let speculator = settings.speculation.clone().map(|config| Box::new(Speculator::new(config)));
         // Ranks and readers are told of each token of a request that yields several.
         let alike = observed.leap && rules.is_none() && observed.pace.is_none() && !scheduler.schedule_ahead;
+        let drops_last = settings.speculation.as_ref().is_some_and(|drafts| drafts.drops_last_block);
+        let order = (drops_last, scheduler.schedule_ahead);
         let periodic = speculator.as_ref().filter(|_| alike).and_then(|speculator| speculator.periodic());
         Self {
             settings,
@@ -140,10 +142,9 @@ impl Instance {
             speculator,
             unseen,
             transfers: Transfers::default(),
-            tier: config
-                .tier
-                .as_ref()
-                .map(|tier| Box::new(HostTier::new(tier, config.block_tokens, observed.records.is_some()))),
+            tier: config.tier.as_ref().map(|tier| {
+                Box::new(HostTier::new(tier, config.block_tokens, order, observed.records.is_some()))
+            }),
             observers: Observers::new(config, observed),
             completed: Vec::new(),
         }

@@ -76,6 +76,8 @@ struct LoneLimits {
     budget: u64,
     /// Slots past the last token.
     slots: u64,
+    /// Slots past the last token that must be free for a load to begin, however long a sequence may be.
+    load: u64,
 }
 
 impl LoneLimits {
@@ -90,6 +92,10 @@ impl LoneLimits {
                 .speculation
                 .as_ref()
                 .map_or(0, |rules| rules.most_slots(config.scheduler.schedule_ahead)),
+            load: match (&config.tier, &config.speculation) {
+                (Some(_), Some(rules)) => 1 + rules.most_slots(false),
+                _ => 0,
+            },
         }
     }
 }
@@ -177,6 +183,7 @@ impl Settings {
             return Reason::ExceedsContext;
         }
         let slots = (sequence - 1 + self.lone.slots).min(self.lone.context.max(sequence - 1));
+        let slots = slots.max(sequence - 1 + self.lone.load);
         if self.block.held_with(slots) + self.lone.reserved > self.blocks {
             return Reason::ExceedsMemory;
         }
@@ -229,6 +236,11 @@ impl Settings {
     /// Tokens of the budget that each scheduled request takes beside its own.
     pub(crate) fn input_slots(&self) -> u64 {
         self.speculation.as_ref().map_or(0, |speculation| u64::from(speculation.input_slots))
+    }
+
+    /// Slots that a decode may take in a step, with those for the KV of the next drafts; 0 where none is drafted.
+    pub(crate) fn draft_slots(&self) -> u32 {
+        self.speculation.as_ref().map_or(0, |rules| 1 + rules.most_slots(false) as u32)
     }
 
     /// Ticks that a step of this shape takes, with the passes of the draft model after it.

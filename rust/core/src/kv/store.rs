@@ -35,9 +35,9 @@ impl KvStore {
     pub(crate) fn new(config: &InstanceConfig, prefixes: &Arc<Prefixes>) -> Self {
         let caching = config.scheduler.prefix_cache.as_ref();
         let gpu = Memory::new(config.blocks, config.block_tokens, caching, Arc::clone(prefixes));
+        let gpu = if config.tier.is_some() { gpu.listing_given() } else { gpu };
         Self {
             gpu: match &config.speculation {
-                None if config.tier.is_some() => gpu.listing_given(),
                 None => gpu,
                 Some(speculation) => gpu.with_speculation(speculation),
             },

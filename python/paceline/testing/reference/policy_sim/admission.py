@@ -7,7 +7,7 @@ from typing import Any
 from paceline.testing.reference.policy_sim.acceptance import accept_offers, next_received
 from paceline.testing.reference.policy_sim.joining import enter_adapter, is_passed_over, prefills_are_full
 from paceline.testing.reference.policy_sim.loading import begin_load, end_load, offer_of_load, offer_of_loaded
-from paceline.testing.reference.policy_sim.offer import Offer
+from paceline.testing.reference.policy_sim.offer import Offer, padding_of
 from paceline.testing.reference.policy_sim.preemption import preempt
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.state import State
@@ -46,7 +46,7 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
         if loaded and not sync:
             return offer_of_load(state, request, hits, loaded)
         hit += loaded
-    padding = _padding(state, request, step, hit)
+    padding = padding_of(state, request, step, hit)
     wanted = request.tokens - hit + padding
     wanted = step.cut(wanted) if chunked else wanted
     tokens = min(wanted, step.room)
@@ -56,19 +56,6 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
     room = max(room, request.tokens) if settings.allocation == "sequence" else room
     # A padding is not cut.
     return Offer(tokens, room, new, hits, (chunked and not padding) or tokens == wanted, "admitted", loaded)
-
-
-def _padding(state: State, request: Request, step: Step, hit: int) -> int:
-    """Return the drafts that pad a request with one token to compute to the width of a decode.
-
-    A step that continues a prompt is not uniform anyway. A lone request is padded only if it has KV.
-    """
-    speculation = state.settings.speculation
-    resumed = [part for part in step.parts.values() if part in ("decode", "chunk")]
-    if request.tokens - hit != 1 or "chunk" in resumed or not (resumed or hit):
-        return 0
-    padded = 1 + speculation.padding
-    return speculation.padding if speculation.fits(hit, padded) == padded else 0
 
 
 def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = False) -> None:

@@ -33,11 +33,13 @@ def recall_ended(state: State) -> None:
         request.place = "running"
 
 
-def end_decision(state: State) -> bool:
+def end_decision(state: State, discarded: list[Request] | None = None) -> bool:
     """Free the blocks that the decision still counted as held, and make known what it did not know.
 
-    Return whether there was any of it.
+    With a tier, blocks stay until a step has ended that computes tokens of a request which has ended:
+    ``discarded``. Return whether there was any of it.
     """
+    written = discarded or [] if state.tier is not None else []
     learnt = bool(state.unseen)
     for request in state.unseen:
         request.hidden, request.given_up = 0, 0
@@ -49,10 +51,14 @@ def end_decision(state: State) -> bool:
     state.ended.clear()
     deferred, state.deferred = state.deferred, []
     for one in deferred:
-        if isinstance(one, Request):
+        if isinstance(one, Request) and one in written:
+            state.deferred.append(one)
+        elif isinstance(one, Request):
             state.memory.release(one)
         else:
             state.memory.pool.release(*one)
+    if state.tier is not None:
+        state.tier.learn()
     return bool(deferred) or (learnt and state.settings.speculation.drafts)
 
 
@@ -92,6 +98,10 @@ def catch_up(state: State) -> bool:
     """
     handed_over = state.started is not None and bool(state.incoming.offered or state.incoming.received)
     arrived = bool(state.queue.unknown)
-    state.started = None
+    # With a tier, a step that was in flight hid what it reported, and the blocks that it wrote to.
+    flew = state.tier is not None and bool(state.in_flight)
+    state.started, state.in_flight = None, []
     release_due(state, None)
-    return end_decision(state) or arrived or handed_over
+    if state.tier is not None:
+        state.tier.land()
+    return end_decision(state) or arrived or handed_over or flew

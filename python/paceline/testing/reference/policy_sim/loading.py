@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paceline.testing.reference.policy_sim.offer import Offer
+from paceline.testing.reference.policy_sim.offer import Offer, padding_of
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Step
@@ -12,16 +12,18 @@ def offer_of_load(state: State, request: Request, hits: list[int], loaded: int) 
     """Return what the load of a request's chunks would need now: blocks that no prefill will lack."""
     memory, settings = state.memory, state.settings
     room = len(hits) * settings.block_tokens + loaded
-    now = memory.blocks_for(room) - len(hits) + _reserved(state)
+    drafts = memory.blocks_for(settings.speculation.step_slots)
+    now = memory.blocks_for(room) - len(hits) + _reserved(state) + drafts
     whole = 0 if settings.allocation == "chunk" else memory.blocks_for(request.tokens) - len(hits)
     return Offer(0, room, max(now, whole) + state.watermark, hits, True, "admitted", loaded, waits=True)
 
 
 def _reserved(state: State) -> int:
-    """Return the blocks that prefills and loaded requests lack for all their tokens."""
+    """Return the blocks that prefills and loaded requests lack for their tokens and a step with drafts."""
     assert state.tier is not None
+    slots = state.settings.speculation.step_slots
     filling = [request for request in state.running if not request.decoding] + state.tier.loading
-    return sum(state.memory.lacking(request, request.tokens) for request in filling)
+    return sum(state.memory.lacking(request, request.tokens + slots) for request in filling)
 
 
 def begin_load(state: State, request: Request, offered: Offer, now: int) -> None:
@@ -46,12 +48,13 @@ def offer_of_loaded(state: State, request: Request, step: Step, *, chunked: bool
     state.tier.use(request).seen = True
     memory.register_full(request, request.computed)
     request.computed = min(request.computed, request.tokens - 1)
-    wanted = step.cut(request.lacking) if chunked else request.lacking
+    padding = padding_of(state, request, step, request.computed)
+    wanted = step.cut(request.lacking + padding) if chunked else request.lacking + padding
     tokens = min(wanted, step.room)
     room = settings.speculation.room(request.computed + tokens)
     reserved = room if settings.allocation == "chunk" else max(room, request.tokens)
     new = memory.lacking(request, reserved) + state.watermark
-    return Offer(tokens, room, new, [], chunked or tokens == wanted, "admitted")
+    return Offer(tokens, room, new, [], (chunked and not padding) or tokens == wanted, "admitted")
 
 
 def end_load(state: State, request: Request, now: int) -> None:

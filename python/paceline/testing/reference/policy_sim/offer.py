@@ -1,10 +1,12 @@
-"""What the admission of a request would need."""
+"""What the admission of a request would need, and how far it is padded."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paceline.testing.reference.policy_sim.step import Part
+from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.state import State
+from paceline.testing.reference.policy_sim.step import Part, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +40,16 @@ class Offer:
     part: Part
     loaded: int = 0
     waits: bool = False
+
+
+def padding_of(state: State, request: Request, step: Step, hit: int) -> int:
+    """Return the drafts that pad a request with one token to compute to the width of a decode.
+
+    A step that continues a prompt is not uniform anyway. A lone request is padded only if it has KV.
+    """
+    speculation = state.settings.speculation
+    resumed = [part for part in step.parts.values() if part in ("decode", "chunk")]
+    if request.tokens - hit != 1 or "chunk" in resumed or not (resumed or hit):
+        return 0
+    padded = 1 + speculation.padding
+    return speculation.padding if speculation.fits(hit, padded) == padded else 0

@@ -111,6 +111,7 @@ class Replica:
             block_size=self.block_tokens,
             blocks=self.blocks - settings.reserve - states,
             slots=settings.slots,
+            load_slots=settings.speculation.step_slots if self.scheduler.state.tier else 0,
             largest_prefill=None if settings.cuts_prompts else settings.max_num_batched_tokens,
         )
 

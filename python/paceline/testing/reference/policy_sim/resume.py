@@ -58,7 +58,8 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
         stops = False
         while request.running and state.memory.free < needed:
             victim = choose_victim(state, prefills=rules.over_prefills)
-            if victim is None:
+            # With a tier, no block is freed that a step in flight writes to.
+            if victim is None or (state.tier is not None and victim in state.in_flight):
                 stops = True
                 break
             if state.running.index(victim) < position:

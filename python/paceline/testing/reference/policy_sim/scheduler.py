@@ -62,7 +62,13 @@ class Scheduler:
         queue = Queue(settings, self.memory, self.ranking)
         self.state = State(settings, self.memory, queue, self.ranking, scope, incoming or Incoming())
         if config.get("tier"):
-            self.state.tier = Tier(config["tier"], self.memory, queue.loading)
+            self.state.tier = Tier(
+                config["tier"],
+                self.memory,
+                queue.loading,
+                drops_last=settings.speculation.drops_last_block,
+                ahead=settings.schedule_ahead,
+            )
 
     @property
     def running(self) -> list[Request]:
@@ -122,6 +128,7 @@ class Scheduler:
             requeue_late_victims(state, step)
             if step.tokens:
                 return self._settle(step)
+            unseen = ahead and self._catch_up()
             if state.tier is not None:
                 step.free_blocks = self.memory.free
                 again, state.wakes = state.tier.pass_step(step)
@@ -130,7 +137,6 @@ class Scheduler:
                 if state.tier.ends is not None:
                     return None
             # All running requests were preempted. That takes no time, and the next round has their blocks.
-            unseen = ahead and self._catch_up()
             if not step.preempted and not unseen:
                 return None
         raise Stuck(f"at {now}: requests are preempted again and again, and none runs")
@@ -139,6 +145,7 @@ class Scheduler:
         """End a step: return the requests with a new token, in the order of admission."""
         state = self.state
         state.started, state.before = step.start, state.running.copy()
+        state.in_flight = list(step.tokens) if self.settings.schedule_ahead else []
         accumulators = None if self.ranking is None else self.ranking.accumulators
         if accumulators is not None:
             accumulators.now = now
@@ -340,13 +347,13 @@ class Scheduler:
         step.free_blocks = self.memory.free
         step.order = state.running.copy()
         step.discarded = [one for one in state.ended if one in step.tokens]
+        if state.tier is not None:
+            step.waits = state.tier.close(step) - step.start
         if self.settings.schedule_ahead:
-            end_decision(state)
+            end_decision(state, step.discarded)
         step.blocks_out, state.copied_out = state.copied_out, 0
         step.blocks_in, state.copied_in = state.copied_in, 0
         step.loads, state.loads = state.loads, 0
-        if state.tier is not None:
-            step.waits = state.tier.close(step) - step.start
         return step
 
     def _verified(self, request: Request, step: Step) -> tuple[int, int]:

@@ -50,6 +50,11 @@ class Speculation:
         """Slots past its last token that a request may need."""
         return self.most + self.lookahead
 
+    @property
+    def step_slots(self) -> int:
+        """Slots that a decode may take in a step, with those for the next drafts; 0 if none is drafted."""
+        return 1 + self.slots if self.drafts else 0
+
     def room(self, tokens: int) -> int:
         """Return the slots of a request of so many tokens, with those for the KV of the next drafts."""
         slots = tokens + self.lookahead

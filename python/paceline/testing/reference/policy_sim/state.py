@@ -46,6 +46,8 @@ class State:
         The group that the batch ran in last, and the number of groups.
     before : list of Request
         The running requests of the latest step, where steps are decided ahead.
+    in_flight : list of Request
+        The requests that the latest step ran, where steps are decided ahead.
     ended : list of Request
         Requests that have ended since; the next decision still counts them as running.
     unseen : list of Request
@@ -80,6 +82,7 @@ class State:
     group: int = 0
     groups: int = 1
     before: list[Request] = field(default_factory=list)
+    in_flight: list[Request] = field(default_factory=list)
     ended: list[Request] = field(default_factory=list)
     unseen: list[Request] = field(default_factory=list)
     deferred: list[Request | tuple[list[int], Request]] = field(default_factory=list)

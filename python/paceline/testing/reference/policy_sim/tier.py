@@ -80,6 +80,7 @@ class Actions:
 
     start: int
     begins: int = 0
+    looks: int = 0  # when it looks for copies that have ended
     hits: list[tuple[Request, int, int]] = field(default_factory=list)
     put_off: list[Request] = field(default_factory=list)
     loads: list[Job] = field(default_factory=list)
@@ -110,9 +111,21 @@ class Tier:
     memory : Memory
     loading : list of Request
         The requests that wait for loads, or to be admitted after that.
+    drops_last : bool
+        Whether a draft head may change the KV of the last chunk.
+    ahead : bool
+        Whether each step is decided, and given to the worker, as the one before it begins.
     """
 
-    def __init__(self, config: dict[str, Any], memory: Memory, loading: list[Request]) -> None:
+    def __init__(
+        self,
+        config: dict[str, Any],
+        memory: Memory,
+        loading: list[Request],
+        *,
+        drops_last: bool = False,
+        ahead: bool = False,
+    ) -> None:
         self.chunks = Chunks(config["chunks"], config["eviction"], config["store_threshold"])
         self.jobs: list[Job] = []
         self.loading = loading
@@ -122,6 +135,10 @@ class Tier:
         self.whole_loads = 0
         self._config = config
         self._memory = memory
+        self._drops_last, self._ahead = drops_last, ahead
+        self._begun: int | None = None  # the forward pass of the step in flight
+        self._unseen: list[Job] = []  # reported by the latest step, which the next decision does not know
+        self._ended: list[Request] = []  # finished with the latest step, likewise
         self._uses: dict[Request, Use] = {}
         self._free: dict[Kind, int] = {"store": 0, "load": 0, "sync": 0}  # when each link is free
         self._unsent: list[Job] = []
@@ -174,10 +191,13 @@ class Tier:
             return 0, False
         if any(self.chunks.readers(key) == PENDING for key in found):
             return None
+        # With a draft head, the last chunk is not used: its KV may be another after other drafts.
+        found = found[:-1] if self._drops_last else found
         tokens = (first + len(found)) * size - cached
         if tokens < size:
             return 0, False
-        loading = {key for job in self.jobs if job.kind == "load" for key in job.keys if job.reported is None}
+        awaited = [job for job in self.jobs if job.kind == "load" and job in self.use(job.request).jobs]
+        loading = {key for job in awaited for key in job.keys}
         if not loading.isdisjoint(found):
             return None
         most = self._config["sync_tokens"]
@@ -237,10 +257,12 @@ class Tier:
         flushed |= {job for block in now.allocated for job in self._fenced.get(block, ())}
         evicted = self.chunks.evicted
         for request in step.tokens:
-            self._store(request, request.computed + step.tokens[request])
+            # Drafts are not known, nor what the step before yields if this one is decided ahead of its end.
+            computed = request.computed + request.given_up + step.tokens[request]
+            self._store(request, min(computed, request.tokens - request.hidden))
         finished, self._finished = self._finished, []
         for request in finished:
-            job = self._store(request, max(request.spec.prompt_tokens, request.tokens - 1))
+            job = self._store(request, max(request.spec.prompt_tokens, request.tokens - 1), ended=True)
             if job is not None:
                 self._fence(job)
                 if not now.allocated.isdisjoint(job.blocks):
@@ -252,19 +274,27 @@ class Tier:
         now.loading = [one for one in self.loading if not self.use(one).seen]
         self._send([*self._unsent, *(job for job in now.stores if job in flushed)], now.start)
         self._unsent = [job for job in now.stores if job not in flushed]
-        begins = max([now.start, *(job.ends or 0 for job in now.flushed)])
+        awaited = [job.ends or 0 for job in now.flushed]
+        begins = max([now.start, *awaited])
         if any(job.kind == "sync" for job in now.loads):
             self._send(now.loads, begins)
             begins = max([begins, *(job.ends or 0 for job in now.loads if job.kind == "sync")])
-        now.begins = begins
+            awaited.append(begins)
+        # A step that is decided ahead is given to the worker as the one before it begins.
+        given = begins if self._begun is None else self._begun
+        now.begins, now.looks = begins, max([given, *awaited])
+        if self._ahead and step.tokens:
+            self._begun = begins
         self.steps.append((now, step))
         return begins
 
-    def _store(self, request: Request, tokens: int) -> Job | None:
-        """Store the chunks of a request that are complete after a step."""
+    def _store(self, request: Request, tokens: int, *, ended: bool = False) -> Job | None:
+        """Store the chunks of a request that are complete after a step with so many known tokens."""
         if self._config["prompts_only"]:
             tokens = min(tokens, request.spec.prompt_tokens)
         use, chunks = self.use(request), tokens // self.chunk_tokens
+        # With a draft head, the last chunk of a decode may still change.
+        chunks -= self._drops_last and tokens > request.spec.prompt_tokens and not ended
         offered = {self._key(request, chunk): chunk for chunk in range(use.next_chunk, chunks)}
         if not offered:
             return None
@@ -299,28 +329,39 @@ class Tier:
 
     def end(self, now: int, finished: list[Request]) -> None:
         """End the step that was formed last, with the requests that finished."""
-        for request in finished:
-            self._finished.append(request)
-            for job in self.use(request).jobs:
-                self._fence(job)
         actions = self._now
         self._send([job for job in actions.loads if job.begins is None], now)
-        seen = now if self._config["polls_at_end"] else actions.begins
+        seen = now if self._config["polls_at_end"] else actions.looks
         ended = [
             job for job in self.jobs if job.reported is None and job.ends is not None and job.ends <= seen
         ]
         for kind in ("store", "load", "sync"):
-            for job in ended:
-                if job.kind == kind:
-                    self._report(job, now)
+            reported = [job for job in ended if job.kind == kind]
+            for job in reported:
+                job.reported = now
+            actions.reported += reported
+        self._unseen += actions.reported
+        self._ended += finished
+        if not self._ahead or self._begun is None:
+            self.learn()
 
-    def _report(self, job: Job, now: int) -> None:
-        job.reported = now
-        self._now.reported.append(job)
-        (self.chunks.stored if job.kind == "store" else self.chunks.loaded)(job.keys)
-        self.use(job.request).jobs.remove(job)
-        for block in job.blocks:
-            self._fenced.get(block, set()).discard(job)
+    def learn(self) -> None:
+        """Know of the requests that have finished, and of the copies that were reported."""
+        ended, self._ended = self._ended, []
+        for request in ended:
+            self._finished.append(request)
+            for job in self.use(request).jobs:
+                self._fence(job)
+        unseen, self._unseen = self._unseen, []
+        for job in unseen:
+            (self.chunks.stored if job.kind == "store" else self.chunks.loaded)(job.keys)
+            self.use(job.request).jobs.remove(job)
+            for block in job.blocks:
+                self._fenced.get(block, set()).discard(job)
+
+    def land(self) -> None:
+        """Note that no step is in flight."""
+        self._begun = None
 
     def drain(self, now: int) -> None:
         """Form the steps without tokens that follow the end of a replay."""

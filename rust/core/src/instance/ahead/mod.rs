@@ -28,12 +28,25 @@ pub(in crate::instance) struct Unseen {
     slots: Vec<Slot>,
     /// Whether the decode set took the step: a token of each of its members.
     decoded: bool,
+    /// The requests outside the decode set that ran in the step, where their blocks cannot be freed before it has ended.
+    ran: Vec<Slot>,
 }
 
 impl Unseen {
     /// Notes a step that has ended. `decoded`: the decode set took it.
     pub(in crate::instance) fn begin(&mut self, decoded: bool) {
         self.decoded = decoded;
+    }
+
+    /// Notes the requests outside the decode set that ran in the step.
+    pub(in crate::instance) fn note_ran(&mut self, slots: impl Iterator<Item = Slot>) {
+        self.ran.clear();
+        self.ran.extend(slots);
+    }
+
+    /// Whether a request ran in the step. `decodes`: it is a member of the decode set.
+    pub(in crate::instance) fn has_run(&self, slot: Slot, decodes: bool) -> bool {
+        decodes && self.decoded || self.of(slot).yielded > 0 || self.ran.contains(&slot)
     }
 
     /// Whether the decode set took the step.
@@ -74,6 +87,7 @@ impl Unseen {
     /// Removes and returns a request whose outcome is known from now on.
     pub(in crate::instance) fn pop(&mut self) -> Option<Slot> {
         self.decoded = false;
+        self.ran.clear();
         let slot = self.slots.pop()?;
         self.outcomes[slot as usize] = Outcome::default();
         Some(slot)
@@ -90,7 +104,12 @@ mod tests {
         assert_eq!((unseen.of(3), unseen.pop()), (Outcome::default(), None));
         let (two, one) = (Outcome { yielded: 2, given_up: 1 }, Outcome { yielded: 1, given_up: 2 });
         unseen.begin(true);
+        unseen.note_ran([4].into_iter());
         assert!(unseen.has_decoded() && unseen.is_empty());
+        assert_eq!(
+            [(4, false), (5, true), (5, false)].map(|(slot, set)| unseen.has_run(slot, set)),
+            [true, true, false]
+        );
         unseen.note(3, two);
         unseen.note(3, two);
         unseen.note(1, one);
@@ -101,6 +120,6 @@ mod tests {
         assert_eq!((unseen.of(3), unseen.of(1)), (two, one));
         assert_eq!([unseen.pop(), unseen.pop(), unseen.pop()], [Some(1), Some(3), None]);
         assert_eq!((unseen.of(3), unseen.of(1)), (Outcome::default(), Outcome::default()));
-        assert!(!unseen.has_decoded());
+        assert!(!unseen.has_decoded() && !unseen.has_run(4, true));
     }
 }

@@ -4,7 +4,7 @@ use super::Effects;
 use crate::hint::rare;
 use crate::instance::Instance;
 use crate::instance::ahead::Outcome;
-use crate::instance::request::Slot;
+use crate::instance::request::{Phase, Slot};
 use crate::kv::ContentOwner;
 use crate::time::Ticks;
 
@@ -20,6 +20,15 @@ impl Instance {
         }
     }
 
+    /// Whether the step in flight writes to the blocks of a running request, which are not freed before it has ended.
+    ///
+    /// With a KV connector that loads blocks, vLLM frees none that a step in flight writes to (`defer_block_free` and
+    /// `_request_blocks_can_be_freed` in `vllm/v1/core/sched/scheduler.py`, 0.33.0).
+    pub(in crate::instance) fn is_written(&self, slot: Slot) -> bool {
+        let decodes = self.requests[slot].phase == Phase::Decoding;
+        self.tier.is_some() && self.unseen.as_ref().is_some_and(|unseen| unseen.has_run(slot, decodes))
+    }
+
     /// The content of a request's blocks, and its computed tokens, as far as the step that is formed knows them.
     pub(in crate::instance) fn seen_content(&self, slot: Slot) -> (ContentOwner, u32) {
         let (state, unseen) = (&self.requests[slot], self.unseen_outcome(slot).yielded);
@@ -29,21 +38,36 @@ impl Instance {
 }
 
 impl Effects<'_> {
-    /// Frees the blocks that a step decided ahead did not see, and makes known what it did not know.
+    /// Frees the blocks that a step decided ahead did not see, and makes known what it did not know. `runs`: the step runs.
     #[inline(never)]
-    pub(super) fn end_decision(&mut self, now: Ticks) {
+    pub(super) fn end_decision(&mut self, runs: bool, now: Ticks) {
         self.learn_outcomes();
         let deferred = self.on.queues.ahead_mut().take_deferred();
         for &slot in &deferred {
             self.give_up_seat(slot);
-            if self.on.batch.discarded().iter().any(|chunk| chunk.slot == slot) {
+            if !self.on.batch.discarded().iter().any(|chunk| chunk.slot == slot) {
+                self.free(slot, now);
+            } else if runs && self.on.tier.is_some() {
+                self.keep_written(slot);
+            } else {
                 // The slot is read until the step has ended.
                 self.release_blocks(slot, now);
-            } else {
-                self.free(slot, now);
             }
         }
         self.on.queues.ahead_mut().recycle(deferred);
+        if let Some(tier) = self.on.tier.as_deref_mut() {
+            rare();
+            tier.learn_reports();
+        }
+    }
+
+    /// Keeps the blocks of a request that has ended until the step has ended that was formed and computes tokens of it.
+    #[inline(never)]
+    fn keep_written(&mut self, slot: Slot) {
+        self.finish_in_tier(slot);
+        let state = &mut self.on.requests[slot];
+        self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
+        self.on.queues.ahead_mut().defer_free(slot, false);
     }
 
     /// Makes the outcomes of the latest step known: the KV of accepted drafts is cached.
@@ -58,9 +82,13 @@ impl Effects<'_> {
 
     /// Notes a step that has ended, where the next one does not know its outcome. `decoded`: the decode set took it.
     pub(super) fn note_step(&mut self, decoded: bool) {
-        if let Some(unseen) = &mut self.on.unseen {
+        let Instance { unseen, tier, batch, .. } = &mut *self.on;
+        if let Some(unseen) = unseen {
             rare();
             unseen.begin(decoded);
+            if tier.is_some() {
+                unseen.note_ran(batch.scheduled().map(|chunk| chunk.slot));
+            }
         }
     }
 
@@ -137,7 +165,12 @@ impl Effects<'_> {
     #[inline(never)]
     pub(super) fn discard_chunks(&mut self) {
         while let Some(chunk) = self.on.batch.pop_discarded() {
-            self.on.requests.release(chunk.slot);
+            if self.on.tier.is_some() {
+                // Its blocks are freed with the slot, once the next step is decided.
+                self.on.requests[chunk.slot].phase = Phase::Deferred;
+            } else {
+                self.on.requests.release(chunk.slot);
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::Effects;
 use crate::hint::rare;
 use crate::instance::request::{Phase, Slot};
+use crate::instance::tiers::HostTier;
 use crate::instance::view::RequestView;
 use crate::policy::{Field, Validity};
 use crate::time::Ticks;
@@ -63,11 +64,16 @@ impl Effects<'_> {
         let any = unseen
             || self.on.queues.ahead().arrived() > 0
             || self.on.queues.ahead().defers()
+            || self.on.tier.as_deref().is_some_and(HostTier::has_launched)
             || self.on.speculator.is_some()
                 && self.on.unseen.as_ref().is_some_and(|unseen| !unseen.is_empty());
         self.on.queues.ahead_mut().started(Ticks::MAX);
         self.on.queues.release_due(self.trace);
-        self.end_decision(now);
+        self.end_decision(false, now);
+        if let Some(tier) = self.on.tier.as_deref_mut() {
+            rare();
+            tier.land();
+        }
         any
     }
 

@@ -63,7 +63,7 @@ impl Effects<'_> {
         let freed = self.on.queues.ahead().defers();
         if self.on.settings.scheduler.schedule_ahead {
             rare();
-            self.end_decision(now);
+            self.end_decision(true, now);
         }
         freed
     }

@@ -113,6 +113,7 @@ impl Effects<'_> {
             rare();
             self.on.queues.ahead_mut().started(run.after(steps - 1));
             self.note_step(run.decodes && self.on.batch.decode_set().len() > 0);
+            self.note_launches(run, steps);
         }
         if self.on.transfers.has_admitted() {
             rare();

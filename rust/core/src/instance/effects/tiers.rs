@@ -124,25 +124,34 @@ impl Effects<'_> {
         begins - now
     }
 
-    /// The requests of the step that was formed which may store chunks, in the order of admission, and their tokens once it
-    /// is done.
+    /// The requests of the step that was formed which may store chunks, in the order of admission, and their known tokens
+    /// once it is done.
     fn scheduled(&self, tier: &HostTier, decodes: bool) -> Vec<(Slot, u32)> {
         let (batch, requests) = (&self.on.batch, &self.on.requests);
         let after = |slot: Slot| {
             let chunk = batch.scheduled().find(|chunk| chunk.slot == slot);
-            chunk.map(|chunk| requests[slot].computed + chunk.tokens)
+            // Drafts are not known.
+            let known = requests[slot].target() - self.on.unseen_outcome(slot).yielded;
+            chunk.map(|chunk| (requests[slot].computed + chunk.given_up + chunk.tokens).min(known))
         };
         let set = batch.decode_set();
-        let fills = || set.blocks_for(2) > set.blocks_for_next();
+        let ahead = self.on.unseen.as_deref();
+        // A step that is decided ahead knows the token that fills a block as its request needs the next one.
+        let fills = || {
+            let next = set.blocks_for_next();
+            set.width() > 1 || set.blocks_for(2) > next || ahead.is_some() && next > 0
+        };
         if !(decodes && set.len() > 0 && (tier.is_behind() || !tier.prompts_only() && fills())) {
             let mut slots: Vec<Slot> = batch.scheduled().map(|chunk| chunk.slot).collect();
             slots.sort_unstable_by_key(|&slot| requests[slot].seq);
             return slots.into_iter().filter_map(|slot| Some((slot, after(slot)?))).collect();
         }
-        let scheduled = batch.order().current(requests).filter_map(|slot| {
+        let scheduled = batch.order().counted(requests).filter_map(|slot| {
             let state = &requests[slot];
-            let decodes = (state.phase == Phase::Decoding).then(|| set.computed(state) + 1);
-            Some((slot, decodes.or_else(|| after(slot))?))
+            let decodes = state.phase == Phase::Decoding;
+            let unseen = u32::from(decodes && ahead.is_some_and(|ahead| ahead.has_run(slot, true)));
+            let decoded = decodes.then(|| set.computed(state) + 1 - unseen);
+            Some((slot, decoded.or_else(|| after(slot))?))
         });
         scheduled.collect()
     }
@@ -152,6 +161,13 @@ impl Effects<'_> {
         if let Some(tier) = self.on.tier.as_deref_mut() {
             tier.send_others(run.after(1));
         }
+    }
+
+    /// Notes when the last steps of a run began that are applied, where steps are decided ahead.
+    pub(super) fn note_launches(&mut self, run: &Run, steps: u64) {
+        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        let begins = |step: u64| if step == 0 { run.start + run.copying } else { run.after(step) };
+        tier.note_launches((steps > 1).then(|| begins(steps - 2)), begins(steps - 1));
     }
 
     /// Ends the last step of a run in the tier.

@@ -99,6 +99,7 @@ impl AsyncArrivals {
     /// Gives a list back for reuse.
     pub(crate) fn recycle(&mut self, mut list: Vec<Slot>) {
         list.clear();
+        list.append(&mut self.deferred);
         self.deferred = list;
     }
 }

@@ -6,17 +6,17 @@ use crate::error::Error;
 use crate::hint::rare;
 use crate::instance::run::Run;
 use crate::series::Series;
-use crate::time::{HORIZON, TICKS_PER_SECOND};
+use crate::time::{HORIZON, TICKS_PER_SECOND, Ticks};
 
 impl Stages<'_> {
     /// Times the step that was formed, and the steps that it certainly repeats for.
     /// Returns the run, and the shape of its first step. `decodes`: whether the decode set
-    /// runs.
+    /// runs. `waits`: for how long its forward pass waits for copies of a tier.
     ///
     /// # Errors
     ///
     /// If the first step would end after the clock's range.
-    pub(super) fn time_step(&mut self, decodes: bool) -> Result<(Run, StepShape), Error> {
+    pub(super) fn time_step(&mut self, decodes: bool, waits: Ticks) -> Result<(Run, StepShape), Error> {
         let now = self.draft.now;
         let shape = self.effects.batch.shape(decodes, &self.effects.requests);
         let leaps = self.effects.settings.leap && self.effects.speculator.is_none();
@@ -35,7 +35,7 @@ impl Stages<'_> {
         }
         let extrapolation = self.effects.settings.cost.extrapolation(&shape);
         let copying = self.effects.take_copy_ticks(series.first);
-        let copying = copying.saturating_add(self.effects.close_tier_step(decodes, now));
+        let copying = copying.saturating_add(waits);
         let mut run = Run { start: now, copying, series, steps, begun: true, extrapolation, decodes };
         if run.steps > 1 {
             run.steps = run.steps.min(self.effects.steps_before_rank_changes(&run));

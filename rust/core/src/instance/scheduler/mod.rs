@@ -141,8 +141,10 @@ impl<'a> Stages<'a> {
         let now = self.draft.now;
         let dropped = self.effects.queues.has_migrated_in() && self.effects.store_migrated(now);
         self.draft.free_blocks = self.effects.kv.free();
+        // What ends the decision is not known to the step.
+        let waits = self.effects.close_tier_step(decodes, now);
         let freed = self.effects.close_batch(decodes, now);
-        let (mut run, shape) = self.time_step(decodes)?;
+        let (mut run, shape) = self.time_step(decodes, waits)?;
         // Received requests were not admitted by rank: a queued request that ranks before one may displace it in the next
         // step.
         let displaces = self.effects.transfers.has_admitted()

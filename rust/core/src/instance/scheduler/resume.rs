@@ -91,6 +91,10 @@ impl Stages<'_> {
             // Blocks of a victim may be evicted before those that were free.
             return false;
         }
+        if self.effects.tier.is_some() && self.effects.unseen.is_some() {
+            // Blocks of a victim may not be free before the step in flight has ended.
+            return false;
+        }
         if self.effects.ranking.is_none() {
             return rules.victim == Victim::Latest;
         }
@@ -222,6 +226,10 @@ impl Stages<'_> {
                     break 'requests;
                 };
                 let other = self.effects.batch.order().slot(victim);
+                if self.effects.is_written(other) {
+                    rare();
+                    break 'requests;
+                }
                 let phase = self.effects.requests[other].phase;
                 let counted = !phase.has_ended() && !skipped(other, phase);
                 self.preempt_at(victim, i, rules.charged);

@@ -14,7 +14,9 @@ impl Stages<'_> {
     /// Plans steps of the decode set that certainly follow the one that starts, where it yields several tokens a step: their
     /// lengths are no series. Returns when the last of them ends.
     pub(super) fn plan_drafting(&mut self, head: &Run) -> Ticks {
-        let plans = self.effects.batch.decode_set().width() > 1 && !self.effects.observers.log.is_kept();
+        let plans = self.effects.batch.decode_set().width() > 1
+            && !self.effects.observers.log.is_kept()
+            && self.effects.tier.is_none();
         if !plans {
             return head.end();
         }

@@ -6,6 +6,7 @@
 
 use super::Stages;
 use super::joining::Joins;
+use crate::config::Allocation;
 use crate::hint::rare;
 use crate::instance::Part;
 use crate::instance::effects::{AdmissionOffer, AfterStep, Candidate, ChunkLoad, Place};
@@ -45,23 +46,29 @@ impl Stages<'_> {
         load: ChunkLoad,
     ) -> AdmissionOffer {
         let settings = &self.effects.settings;
-        let held = settings.blocks_for(cached);
-        let whole = self.prompt_blocks(candidate.target, cached, 0, unheld);
+        let all = match settings.scheduler.allocation {
+            Allocation::Chunk => cached,
+            Allocation::ChunkIfAllFits | Allocation::Sequence => candidate.target,
+        };
+        let loaded = settings.blocks_for(cached + load.tokens());
+        let drafts = settings.blocks_for(settings.draft_slots());
+        let most = settings.blocks_for(all).max(loaded + self.blocks_of_prefills() + drafts);
         let watermark = settings.watermark(self.effects.admitted());
-        let loaded = settings.blocks_for(cached + load.tokens()) - held + unheld + watermark;
-        let blocks = whole.max(loaded + self.blocks_of_prefills());
+        let blocks = most - settings.blocks_for(cached) + unheld + watermark;
         AdmissionOffer { tokens: 0, blocks, affordable: true, part: Part::Admitted, load }
     }
 
-    /// Blocks that the prefills under way lack for all their tokens, and the requests that wait for loads.
+    /// Blocks that the prefills under way lack for all their tokens and the drafts after them, and the requests that wait
+    /// for loads.
     fn blocks_of_prefills(&self) -> u64 {
+        let slots = self.effects.settings.draft_slots();
         let requests = &self.effects.requests;
         let loading = self.effects.tier.as_deref().map_or(&[][..], |tier| tier.loading());
         let prefills =
             self.effects.batch.outside().iter().filter(|&&slot| requests[slot].phase == Phase::Prefilling);
         let lacking = prefills.chain(loading).map(|&slot| {
             let state = &requests[slot];
-            self.effects.settings.blocks_for(state.target()).saturating_sub(state.blocks.count())
+            self.effects.settings.blocks_for(state.target() + slots).saturating_sub(state.blocks.count())
         });
         lacking.sum()
     }
@@ -69,12 +76,15 @@ impl Stages<'_> {
     /// The tokens and blocks that the admission of a request takes whose load has ended.
     pub(super) fn offer_of_loaded(&self, candidate: &Candidate, limit: u64) -> AdmissionOffer {
         let settings = &self.effects.settings;
-        let wanted = candidate.lacking().min(limit);
+        let padding = self.padding(candidate.target, candidate.computed);
+        let wanted = (candidate.lacking() + padding).min(limit);
         let tokens = wanted.min(self.budget());
+        // A padding is not cut.
+        let affordable = padding == 0 || tokens == wanted;
         let blocks = self.prompt_blocks(candidate.target, 0, candidate.computed + tokens as u32, 0);
         let watermark = settings.watermark(self.effects.admitted());
         let blocks = (blocks - watermark).saturating_sub(candidate.blocks) + watermark;
-        AdmissionOffer { tokens, blocks, affordable: true, part: Part::Admitted, load: ChunkLoad::None }
+        AdmissionOffer { tokens, blocks, affordable, part: Part::Admitted, load: ChunkLoad::None }
     }
 
     /// The first request, in the queue's order, whose load has ended. The step sees that of all before it.
@@ -129,7 +139,7 @@ impl Stages<'_> {
     /// one that stores a chunk, reuses a block that is still to be copied, or may decide otherwise on a load.
     pub(super) fn steps_before_copies_matter(&self, run: &Run) -> u64 {
         let Some(tier) = self.effects.tier.as_deref() else { return run.steps };
-        if self.draft.loads.looked_up || tier.is_behind() {
+        if self.draft.loads.looked_up || tier.is_behind() || tier.has_news() {
             return 1;
         }
         let set = self.effects.batch.decode_set();
@@ -137,24 +147,28 @@ impl Stages<'_> {
         if tier.has_fences() {
             steps = steps.min(set.steps_covered(set.blocks_for_next(), steps));
         }
-        if !tier.prompts_only() {
+        let begins = run.start + run.copying;
+        let looks = tier.looks_ahead(begins);
+        if !tier.prompts_only() && looks.is_some() {
+            steps = steps.min(set.steps_covered(set.blocks_for_next(), steps));
+        } else if !tier.prompts_only() {
             // A block is full one step before its request needs the next.
             steps = steps.min(set.steps_covered(set.blocks_for(2), steps + 1) - 1);
         }
         match tier.next_end() {
-            Some(end) => steps.min(steps_to_learn(run, end, tier.polls_at_end())),
             None => steps,
+            Some(end) if tier.polls_at_end() => steps.min(run.steps_to_reach(end)),
+            Some(end) => steps.min(steps_to_learn(run, end, looks)),
         }
     }
 }
 
-/// The first step of a run that learns of the end of a copy.
-fn steps_to_learn(run: &Run, end: Ticks, polls_at_end: bool) -> u64 {
-    if polls_at_end {
-        run.steps_to_reach(end)
-    } else if run.start + run.copying >= end {
-        1
-    } else {
-        run.steps_to_reach(end) + 1
+/// The first step of a run that learns of the end of a copy: each looks for it as its forward pass begins. `looks`: when the
+/// first step looks for it, where each other one does as the forward pass of the step before it begins.
+fn steps_to_learn(run: &Run, end: Ticks, looks: Option<Ticks>) -> u64 {
+    if looks.is_some_and(|looks| looks >= end) {
+        return 1;
     }
+    let behind = u64::from(looks.is_some());
+    if run.start + run.copying >= end { 1 + behind } else { run.steps_to_reach(end) + 1 + behind }
 }

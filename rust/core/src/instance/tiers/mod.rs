@@ -6,13 +6,16 @@
 //! scheduler learns of the end of a copy at the end of a step. A step that computes no tokens takes no time, and makes
 //! copies and learns of their ends as others do.
 
+mod ahead;
 mod fences;
 mod jobs;
 mod log;
+mod lookup;
 mod uses;
 
 pub use log::{TierJob, TierLog, TierStep};
 
+use ahead::Ahead;
 use fences::Fences;
 use jobs::{Job, Jobs, Kind};
 use log::StepLog;
@@ -20,7 +23,7 @@ use uses::Uses;
 
 use super::request::Slot;
 use crate::config::TierConfig;
-use crate::kv::{Block, ChunkStore, ContentOwner, Found, Link, Memory, StoredChunk};
+use crate::kv::{Block, ChunkStore, ContentOwner, Link, Memory, StoredChunk};
 use crate::metrics::TierStats;
 use crate::time::Ticks;
 
@@ -47,6 +50,9 @@ pub(in crate::instance) struct Begun {
 pub(crate) struct HostTier {
     config: TierConfig,
     block_tokens: u32,
+    /// Whether the last chunk of a hit is not used, and the last one of a decode not stored: a draft head may write its KV
+    /// again.
+    drops_last: bool,
     store: ChunkStore,
     uses: Uses,
     jobs: Jobs,
@@ -57,8 +63,8 @@ pub(crate) struct HostTier {
     loading: Vec<Slot>,
     /// Requests that have finished since a step was formed.
     finished: Vec<u32>,
-    /// Whether a request could not store its chunks when it last tried.
-    behind: u64,
+    /// Copies that a step decided ahead does not know of; `None`: steps are decided as they start.
+    ahead: Option<Box<Ahead>>,
     /// When a step without tokens ends that waits for copies.
     ends: Option<Ticks>,
     stats: TierStats,
@@ -66,10 +72,17 @@ pub(crate) struct HostTier {
 }
 
 impl HostTier {
-    pub(crate) fn new(config: &TierConfig, block_tokens: u32, recorded: bool) -> Self {
+    /// `drops_last`: whether hits in the prefix cache lose their last block. `ahead`: steps are decided ahead.
+    pub(crate) fn new(
+        config: &TierConfig,
+        block_tokens: u32,
+        (drops_last, ahead): (bool, bool),
+        recorded: bool,
+    ) -> Self {
         Self {
             config: config.clone(),
             block_tokens,
+            drops_last,
             store: ChunkStore::new(config.chunks, config.eviction, config.store_threshold),
             uses: Uses::default(),
             jobs: Jobs::default(),
@@ -77,7 +90,7 @@ impl HostTier {
             fences: Fences::default(),
             loading: Vec::new(),
             finished: Vec::new(),
-            behind: 0,
+            ahead: ahead.then(Box::default),
             ends: None,
             stats: TierStats { capacity: config.chunks, ..TierStats::default() },
             log: StepLog::new(recorded),
@@ -105,7 +118,7 @@ impl HostTier {
 
     /// Whether a running request could not store its chunks when it last tried.
     pub(in crate::instance) fn is_behind(&self) -> bool {
-        self.behind > 0
+        self.uses.is_behind()
     }
 
     /// Whether a block that a finished request had is still to be copied, unless it is reused.
@@ -128,49 +141,14 @@ impl HostTier {
         self.uses.of(slot).is_some_and(|used| used.jobs.is_empty())
     }
 
-    /// The tokens that the tier has of a request of `tokens` tokens, after those in the prefix cache; `None`: that is known
-    /// only later, as a chunk is being stored or loaded, or the request's own copies have not ended.
-    pub(in crate::instance) fn look_up(
-        &self,
-        slot: Option<Slot>,
-        (owner, tokens, cached): (ContentOwner, u32, u32),
-        memory: &Memory,
-    ) -> Option<u32> {
-        if slot.and_then(|slot| self.uses.of(slot)).is_some_and(|used| !used.jobs.is_empty()) {
-            return None;
-        }
-        let size = self.chunk_tokens();
-        let (chunks, first) = (tokens / size, cached / size);
-        if (chunks * size).saturating_sub(cached) < size {
-            return Some(0);
-        }
-        let (mut last, mut pending, mut loading) = (first, false, false);
-        while last < chunks {
-            match self.store.find(self.chunk(owner, last, memory).key) {
-                Found::Missing => break,
-                Found::Pending => pending = true,
-                Found::Ready { loading: awaited } => loading |= awaited,
-            }
-            last += 1;
-        }
-        if last == first {
-            return Some(0);
-        }
-        if pending {
-            return None;
-        }
-        let found = last * size - cached;
-        if found < size {
-            return Some(0);
-        }
-        (!loading).then_some(found)
-    }
-
     // -- effects ----------------------------------------------------------------------
 
     /// Begins to form a step.
     pub(in crate::instance) fn open(&mut self, now: Ticks) {
         self.log.open(now, self.store.evicted());
+        if let Some(ahead) = &mut self.ahead {
+            ahead.news = false;
+        }
     }
 
     /// Notes that a request is passed over in the step that is formed, as its lookup has no answer.
@@ -187,7 +165,7 @@ impl HostTier {
     ) {
         let id = self.uses.enter(slot, request, owner);
         self.log.step.hits.push((request, wanted.cached, wanted.loaded));
-        self.catch_up(id);
+        self.uses.note_behind(id, false);
         self.uses.get_mut(id).next_chunk = 0;
         if wanted.loaded == 0 {
             return;
@@ -241,7 +219,7 @@ impl HostTier {
     /// A request is preempted: the step waits until its chunks are stored.
     pub(in crate::instance) fn preempt(&mut self, slot: Slot) {
         let Some(id) = self.uses.id(slot) else { return };
-        self.catch_up(id);
+        self.uses.note_behind(id, false);
         for &job in &self.uses.get(id).jobs {
             self.log.flush(job);
         }
@@ -250,10 +228,10 @@ impl HostTier {
     /// A request has finished, with `tokens` tokens in `blocks`, which are freed.
     pub(in crate::instance) fn finish(&mut self, slot: Slot, tokens: u32, blocks: &[Block]) {
         let Some(id) = self.uses.leave(slot) else { return };
-        self.catch_up(id);
+        self.uses.note_behind(id, false);
         // The KV of the last token is not written.
         let prompt = self.uses.get(id).owner.prompt;
-        let storable = self.storable(id, prompt.max(tokens - 1));
+        let storable = self.complete(id, prompt.max(tokens - 1));
         let size = self.config.chunk_blocks;
         for &job in &self.uses.get(id).jobs {
             self.fences.add(job, self.jobs.blocks_of(job, size, blocks));
@@ -264,17 +242,26 @@ impl HostTier {
             used.blocks = blocks.to_vec();
         }
         self.finished.push(id);
+        if let Some(ahead) = &mut self.ahead {
+            ahead.news = true;
+        }
     }
 
-    /// Chunks of a request of which `tokens` tokens are computed that may be stored.
-    fn storable(&self, id: u32, tokens: u32) -> u32 {
+    /// Chunks of a request that has ended with `tokens` tokens which may be stored.
+    fn complete(&self, id: u32, tokens: u32) -> u32 {
         let prompt = self.uses.get(id).owner.prompt;
         let tokens = if self.config.prompts_only { tokens.min(prompt) } else { tokens };
         tokens / self.chunk_tokens()
     }
 
+    /// Chunks of a running request that may be stored after a step with which `tokens` known tokens are computed.
+    fn storable(&self, id: u32, tokens: u32) -> u32 {
+        let decodes = !self.config.prompts_only && tokens > self.uses.get(id).owner.prompt;
+        self.complete(id, tokens).saturating_sub(u32::from(self.drops_last && decodes))
+    }
+
     /// Makes the stores of the step that was formed, and sends what it waits for. `scheduled`: requests that it runs, in the
-    /// order of admission, with the tokens computed once it is done. Returns when its forward pass begins.
+    /// order of admission, with the known tokens computed once it is done. Returns when its forward pass begins.
     pub(in crate::instance) fn close(&mut self, scheduled: &[(Slot, u32)], memory: &Memory) -> Ticks {
         if !self.fences.is_empty() {
             for block in memory.given() {
@@ -303,7 +290,7 @@ impl HostTier {
     fn store_rest(&mut self, id: u32, memory: &Memory) {
         let (rest, blocks) = (self.uses.get(id).rest, std::mem::take(&mut self.uses.get_mut(id).blocks));
         let Some(job) = self.store_chunks(id, rest, memory) else { return };
-        self.catch_up(id);
+        self.uses.note_behind(id, false);
         let blocks = self.jobs.blocks_of(job, self.config.chunk_blocks, &blocks);
         if memory.given().any(|block| blocks.contains(&block)) {
             self.log.flush(job);
@@ -319,12 +306,11 @@ impl HostTier {
         }
         let offered: Vec<_> = (used.next_chunk..last).map(|at| self.chunk(used.owner, at, memory)).collect();
         let stored = self.store.store(&offered, &mut self.uses.get_mut(id).access);
-        self.catch_up(id);
+        self.uses.note_behind(id, false);
         let Some(stored) = stored else {
             self.stats.refused_stores += 1;
             self.log.step.refused += 1;
-            self.uses.get_mut(id).behind = true;
-            self.behind += 1;
+            self.uses.note_behind(id, true);
             return None;
         };
         self.uses.get_mut(id).next_chunk = last;
@@ -335,11 +321,6 @@ impl HostTier {
         self.stats.stored_blocks += blocks;
         self.stats.peak_chunks = self.stats.peak_chunks.max(self.store.used());
         Some(self.open_job(Kind::Store, id, &stored, blocks))
-    }
-
-    /// A request is not behind with its stores any more, if it was.
-    fn catch_up(&mut self, id: u32) {
-        self.behind -= u64::from(std::mem::replace(&mut self.uses.get_mut(id).behind, false));
     }
 
     fn open_job(&mut self, kind: Kind, id: u32, chunks: &[StoredChunk], blocks: u64) -> u32 {
@@ -356,7 +337,8 @@ impl HostTier {
             self.send(self.log.step.flushed[at], now);
         }
         let flushed = self.log.step.flushed.iter().filter_map(|&job| self.jobs.end_of(job));
-        let mut begins = flushed.fold(now, Ticks::max);
+        let mut waits = flushed.max();
+        let mut begins = waits.map_or(now, |ends| ends.max(now));
         if self.log.step.loads.iter().any(|&job| self.jobs.kind_of(job) == Some(Kind::Sync)) {
             let start = begins;
             for at in 0..self.log.step.loads.len() {
@@ -364,8 +346,12 @@ impl HostTier {
                 let end = self.send(job, start);
                 if self.jobs.kind_of(job) == Some(Kind::Sync) {
                     begins = begins.max(end);
+                    waits = Some(begins);
                 }
             }
+        }
+        if let Some(ahead) = &mut self.ahead {
+            ahead.waits = waits;
         }
         self.log.step.begins = begins;
         begins
@@ -394,7 +380,8 @@ impl HostTier {
 
     /// Ends a step whose forward pass began at `begins`: learns of the copies that have ended.
     pub(in crate::instance) fn end_step(&mut self, (start, begins): (Ticks, Ticks), now: Ticks) {
-        self.learn(Some(start), begins, now);
+        let looked = self.ahead.as_ref().map_or(begins, |ahead| ahead.looked());
+        self.learn(Some(start), looked, now);
     }
 
     /// Ends the step without tokens that was formed last.
@@ -403,22 +390,30 @@ impl HostTier {
         self.log.write();
     }
 
-    /// Learns of the copies that have ended. `start`: of a step with tokens.
-    fn learn(&mut self, start: Option<Ticks>, begins: Ticks, now: Ticks) {
-        let seen = if self.config.polls_at_end { now } else { begins };
+    /// Learns of the copies that have ended. `start`: of a step with tokens. `looked`: when it looked for them.
+    fn learn(&mut self, start: Option<Ticks>, looked: Ticks, now: Ticks) {
+        let seen = if self.config.polls_at_end { now } else { looked };
         if self.jobs.next_end().is_none_or(|end| end > seen) {
             return;
         }
         for (id, job) in self.jobs.take_ended(start.unwrap_or(self.log.step.start), seen) {
-            let keys: Vec<_> = job.chunks.iter().map(|chunk| chunk.key).collect();
-            match job.kind {
-                Kind::Store => self.store.end_store(&keys),
-                Kind::Load | Kind::Sync => self.store.end_load(&keys, job.kind == Kind::Load),
-            }
-            self.fences.remove(id);
             self.log.report(TierJob::new(id, &job, self.uses.get(job.used).request, now), start);
-            self.uses.end_job(job.used, id);
+            match &mut self.ahead {
+                Some(ahead) if start.is_some() => ahead.unseen.push((id, job)),
+                _ => self.end_job(id, &job),
+            }
         }
+    }
+
+    /// The scheduler knows that a copy has ended.
+    fn end_job(&mut self, id: u32, job: &Job) {
+        let keys: Vec<_> = job.chunks.iter().map(|chunk| chunk.key).collect();
+        match job.kind {
+            Kind::Store => self.store.end_store(&keys),
+            Kind::Load | Kind::Sync => self.store.end_load(&keys, job.kind == Kind::Load),
+        }
+        self.fences.remove(id);
+        self.uses.end_job(job.used, id);
     }
 
     /// Ends the step without tokens that was formed at `now`, unless it waits for copies. Returns whether another step

@@ -20,7 +20,7 @@ pub(super) struct Used {
     /// Whether a step has seen that its load has ended.
     pub(super) promoted: bool,
     /// Whether its latest store found no room.
-    pub(super) behind: bool,
+    behind: bool,
     /// Of a finished request: its chunks, and its blocks if some of them were not offered.
     pub(super) rest: u32,
     pub(super) blocks: Vec<Block>,
@@ -37,6 +37,8 @@ pub(super) struct Uses {
     all: Vec<Option<Used>>,
     vacant: Vec<u32>,
     by_slot: Vec<u32>,
+    /// Those whose latest store found no room.
+    behind: u64,
 }
 
 impl Uses {
@@ -88,6 +90,18 @@ impl Uses {
         }
         self.by_slot[slot as usize] = id;
         id
+    }
+
+    /// Whether the latest store of a request found no room.
+    pub(super) fn is_behind(&self) -> bool {
+        self.behind > 0
+    }
+
+    /// Notes whether the latest store of a request found no room.
+    pub(super) fn note_behind(&mut self, id: u32, behind: bool) {
+        self.behind += u64::from(behind);
+        let before = std::mem::replace(&mut self.get_mut(id).behind, behind);
+        self.behind -= u64::from(before);
     }
 
     /// The request in a slot has left it.

@@ -1,17 +1,20 @@
-"""A tier of KV in the host's memory: its size, its rules and its links."""
+"""Tiers of KV below the GPU's prefix cache: their sizes, their rules and their links."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from paceline import _check
 from paceline._arguments import typed_fields
 from paceline._clock import ticks
-from paceline.errors import ConfigError
-from paceline.model import Model
+from paceline.errors import ConfigError, PolicyError
+from paceline.policy.value import Value
 
-__all__ = ["HostTier"]
+if TYPE_CHECKING:
+    from paceline.deployment import Instance
+
+__all__ = ["Host", "check_tiers"]
 
 # The bounds of rust/core/src/config/tier.rs.
 _MOST_CHUNKS = 2**32 - 2
@@ -19,18 +22,17 @@ _MOST_CHUNK_BLOCKS = 2**16
 _MOST_OFFERS = 2**16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-@typed_fields()
-class HostTier:
-    """Chunks of prefixes that an instance keeps in the host's memory, as vLLM 0.33.0's OffloadingConnector.
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
+class Host(Value):
+    """A tier in the host's memory, which keeps chunks of prefixes as vLLM 0.33.0's OffloadingConnector does.
 
     Each chunk of a prompt is copied to the host once it is complete, after the step that completes it. A
     request whose prefix goes on in the tier, after the part that the GPU's prefix cache has, is given blocks.
     It waits until the chunks are loaded, and is admitted at the step after that; requests behind it go on.
-    Stores and loads have a link each, which makes one copy after the other, beside the steps. The policy of
-    the instance must cache prefixes.
+    Stores and loads have a link each, which makes one copy after the other, beside the steps.
 
-    Parameters
+    Attributes
     ----------
     gib
         GiB of the host's memory for the whole instance (vLLM's ``cpu_bytes_to_use`` is in bytes). Give this
@@ -63,14 +65,14 @@ class HostTier:
 
     Raises
     ------
-    ConfigError
+    PolicyError
         If a value is out of range, or not one of ``gib`` and ``chunks`` is given.
 
     Examples
     --------
-    >>> from paceline import HostTier, Instance
-    >>> instance = Instance(model="llama-3.1-8b", gpu="h100-sxm", tier=HostTier(gib=64))
-    >>> tier = instance.to_wire()["tier"]
+    >>> from paceline import Instance
+    >>> from paceline.policy import Host
+    >>> tier = Host(gib=64).on(Instance(model="llama-3.1-8b", gpu="h100-sxm"))
     >>> tier["chunks"], tier["store"]["block"] == round(2**21 / 64e9 * 1e12)
     (32768, True)
     """
@@ -85,68 +87,67 @@ class HostTier:
     bytes_per_s: float | None = None
     latency_s: float = 0.0
     poll: Literal["begin", "end"] = "begin"
+    kind: Literal["host"] = "host"
 
     def __post_init__(self) -> None:
         if (self.gib is None) == (self.chunks is None):
-            raise ConfigError(
-                f"one of gib and chunks of a HostTier must be given, were {self.gib} and {self.chunks}"
+            raise PolicyError(
+                f"one of gib and chunks of a Host must be given, were {self.gib} and {self.chunks}"
             )
         if self.gib is not None and not 0 < self.gib < 1e9:
-            raise ConfigError(f"gib of a HostTier must be above 0 GiB, was {self.gib}")
+            raise PolicyError(f"gib of a Host must be above 0 GiB, was {self.gib}")
         why = "the engine numbers chunks and blocks in 32 bits"
         if self.chunks is not None:
-            _check.count("chunks of a HostTier", self.chunks, most=_MOST_CHUNKS, why=why)
-        _check.count("chunk_blocks of a HostTier", self.chunk_blocks, most=_MOST_CHUNK_BLOCKS, why=why)
+            _check.count("chunks of a Host", self.chunks, most=_MOST_CHUNKS, why=why, error=PolicyError)
         _check.count(
-            "store_threshold of a HostTier", self.store_threshold, least=0, most=_MOST_OFFERS, why=why
+            "chunk_blocks of a Host", self.chunk_blocks, most=_MOST_CHUNK_BLOCKS, why=why, error=PolicyError
         )
         _check.count(
-            "sync_load_tokens of a HostTier", self.sync_load_tokens, least=0, most=_MOST_CHUNKS, why=why
+            "store_threshold of a Host",
+            self.store_threshold,
+            least=0,
+            most=_MOST_OFFERS,
+            why=why,
+            error=PolicyError,
+        )
+        _check.count(
+            "sync_load_tokens of a Host",
+            self.sync_load_tokens,
+            least=0,
+            most=_MOST_CHUNKS,
+            why=why,
+            error=PolicyError,
         )
         if self.bytes_per_s is not None and not 0 < self.bytes_per_s < 1e18:
-            raise ConfigError(f"bytes_per_s of a HostTier must be above 0 bytes, was {self.bytes_per_s}")
+            raise PolicyError(f"bytes_per_s of a Host must be above 0 bytes, was {self.bytes_per_s}")
         if not 0 <= self.latency_s < 1e6:
-            raise ConfigError(f"latency_s of a HostTier must be 0 or more seconds, was {self.latency_s}")
+            raise PolicyError(f"latency_s of a Host must be 0 or more seconds, was {self.latency_s}")
 
-    def check_beside(self, model: Model | None, *, stages: int, drafts: bool) -> None:
-        """Refuse parts of an instance that are not modelled with a tier.
+    def on(self, instance: Instance) -> dict[str, Any]:
+        """Return the tier of an instance as the engine reads it; each of its GPUs copies its share.
 
         Raises
         ------
         ConfigError
-            If tokens are drafted, the pipeline has several stages, or the model keeps more of a sequence than
-            a chunk has.
+            If the size or the time of a block follows from a model or GPU that is missing, no chunk fits, or
+            the instance has parts that are not modelled with a tier.
         """
-        rule = "tier of an Instance must be None"
-        if drafts:
-            raise ConfigError(f"{rule} with speculation: they are not modelled together")
-        if stages > 1:
-            raise ConfigError(f"{rule} unless pipeline_parallel is 1, was {stages}")
+        model, gpu = instance.resolved_model, instance.resolved_gpu
+        rule = "tiers of a PrefixCache must be empty"
+        if instance.pipeline_parallel > 1:
+            stages = instance.pipeline_parallel
+            raise ConfigError(f"{rule} unless pipeline_parallel of an Instance is 1, was {stages}")
         if model is not None and model.recurrent is not None:
             raise ConfigError(f"{rule} for {model.name}, whose states a chunk does not have")
-
-    def to_wire(self, *, block_bytes: int, gpus: int, pcie_bytes_per_s: float | None) -> dict[str, Any]:
-        """Return the tier as the engine reads it.
-
-        Parameters
-        ----------
-        block_bytes
-            Bytes of a KV block on each GPU; 0 if they are not known.
-        gpus
-            GPUs that a block is spread over, each of which copies its share at the same time.
-        pcie_bytes_per_s
-            The bandwidth of each, if it is known.
-
-        Raises
-        ------
-        ConfigError
-            If the size or the time of a block follows from a model or GPU that is missing, or no chunk fits.
-        """
+        known = model is not None
+        block_bytes = instance.block_bytes if known else (instance.kv_bytes or 0) * instance.block_tokens
+        gpus = instance.tensor_parallel if known else 1
+        pcie_bytes_per_s = None if gpu is None else gpu.pcie_bytes_per_s
         speed = self.bytes_per_s or pcie_bytes_per_s
         if speed is None or (block_bytes == 0 and self.gib is not None):
             raise ConfigError(
-                "tier of an Instance needs a model and a gpu, which say how large a block is and how fast it "
-                "is copied; a HostTier with chunks and bytes_per_s, and an Instance with kv_bytes, do without"
+                "tiers of a PrefixCache need a model and a gpu, which say how large a block is and how fast "
+                "it is copied; a Host with chunks and bytes_per_s, and an Instance with kv_bytes, do without"
             )
         chunks = self.chunks
         if chunks is None:
@@ -154,11 +155,11 @@ class HostTier:
         if not 1 <= chunks <= _MOST_CHUNKS:
             size = block_bytes * gpus * self.chunk_blocks / 2**30
             raise ConfigError(
-                f"gib of a HostTier must hold 1 to {_MOST_CHUNKS} chunks of {size:.6g} GiB, was {self.gib}"
+                f"gib of a Host must hold 1 to {_MOST_CHUNKS} chunks of {size:.6g} GiB, was {self.gib}"
             )
         copies = {
-            "fixed": ticks(self.latency_s, "latency_s of a HostTier"),
-            "block": ticks(block_bytes / speed, "the time of a block of a HostTier"),
+            "fixed": ticks(self.latency_s, "latency_s of a Host"),
+            "block": ticks(block_bytes / speed, "the time of a block of a Host"),
         }
         return {
             "chunks": chunks,
@@ -171,3 +172,19 @@ class HostTier:
             "store": copies,
             "load": copies,
         }
+
+
+def check_tiers(tiers: object) -> tuple[Host, ...]:
+    """Return the tiers of a prefix cache, the first of which is next to the GPU.
+
+    Raises
+    ------
+    PolicyError
+        If they are anything but a sequence of one tier at most.
+    """
+    rule = "tiers of a PrefixCache must be"
+    if not isinstance(tiers, list | tuple) or not all(isinstance(tier, Host) for tier in tiers):
+        raise PolicyError(f"{rule} a sequence of Host, was {_check.said(tiers)}")
+    if len(tiers) > 1:
+        raise PolicyError(f"{rule} one Host at most, as no tier behind it is modelled, were {list(tiers)}")
+    return tuple(tiers)
