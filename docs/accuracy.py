@@ -18,7 +18,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from paceline.hosts import Host, host_names
+from paceline.hosts import EngineHost, host_names
 from paceline.kernels.store import stored
 from paceline.validation import suite
 from paceline.validation.points.scoring import scores
@@ -187,7 +187,7 @@ def fitted() -> str:
     """Return the host times: each with its versions, its source and its spread."""
     lines = ["| host | versions | front end | step | fitted on | spread |", "|---|---|---:|---:|---|---|"]
     for name in host_names():
-        host = Host.load(name)
+        host = EngineHost.load(name)
         step = " + ".join(
             part
             for part, value in (
@@ -223,14 +223,14 @@ def changed(found: Mapping[str, Any], without: Mapping[str, Any]) -> str:
     """Return the scores of the points whose engine has a host, with its times and without."""
     rows = []
     for name in host_names():
-        host = Host.load(name)
+        host = EngineHost.load(name)
         for which, result in (("with", found), ("without", without)):
             mine = scores(errors_of(result, lambda point, host=host: held(host, point)))
             rows.append((f"`{name}`, {which}", mine))
     return table("", rows)
 
 
-def held(host: Host, point: Point) -> bool:
+def held(host: EngineHost, point: Point) -> bool:
     """Whether a point's engine and version are a host's."""
     engine, _, version = str(point["engine"]).partition(" ")
     return engine == host.engine and host.holds_for(version)

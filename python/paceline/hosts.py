@@ -20,7 +20,7 @@ from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
 from paceline.kernels.loaded import is_table
 
-__all__ = ["Host", "host_names", "version_key"]
+__all__ = ["EngineHost", "host_names", "version_key"]
 
 _NAME = re.compile(r"(?P<engine>[a-z]+)-(?P<version>\d[\w.]*)")
 
@@ -38,7 +38,7 @@ def host_names() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields()
-class Host:
+class EngineHost:
     """The host times of an engine's versions.
 
     Parameters
@@ -69,9 +69,9 @@ class Host:
 
     Examples
     --------
-    >>> Host.load("vllm-0.23").frontend_s
+    >>> EngineHost.load("vllm-0.23").frontend_s
     0.008
-    >>> Host.load("vllm-0.19").name    # a version in between
+    >>> EngineHost.load("vllm-0.19").name    # a version in between
     'vllm-0.23'
     """
 
@@ -92,7 +92,7 @@ class Host:
 
     @classmethod
     @typed()
-    def load(cls, name: str) -> Host:
+    def load(cls, name: str) -> EngineHost:
         """Return a host that comes with Paceline, by its name or by an engine and a version of its range.
 
         Raises
@@ -111,13 +111,13 @@ class Host:
 
     @classmethod
     @typed()
-    def of(cls, engine: str, version: str) -> Host | None:
+    def of(cls, engine: str, version: str) -> EngineHost | None:
         """Return the host that holds for an engine's version; None if none was measured.
 
         Examples
         --------
-        >>> Host.of("vllm", "0.12.0").step_s, Host.of("vllm", "0.14.1"), Host.of("sglang", "0.5.9")
-        (0.0011, None, None)
+        >>> EngineHost.of("vllm", "0.12.0").step_s, EngineHost.of("vllm", "0.14.1")
+        (0.0011, None)
         """
         for name in host_names():
             host = _loaded(name)
@@ -131,7 +131,8 @@ class Host:
 
         Examples
         --------
-        >>> [Host.load("vllm-0.23").holds_for(version) for version in ("0.14.9", "0.15.1", "0.23.2", "0.24")]
+        >>> host = EngineHost.load("vllm-0.23")
+        >>> [host.holds_for(version) for version in ("0.14.9", "0.15.1", "0.23.2", "0.24")]
         [False, True, True, False]
         """
         key, last = version_key(version), version_key(self.last)
@@ -197,8 +198,8 @@ class Host:
 
 
 @functools.cache
-def _loaded(name: str) -> Host:
-    return build(Host, {"name": name, **catalog.load("host", name)}, f"host {name!r}")
+def _loaded(name: str) -> EngineHost:
+    return build(EngineHost, {"name": name, **catalog.load("host", name)}, f"host {name!r}")
 
 
 @typed()

@@ -13,7 +13,7 @@ from paceline._serving import name_models, served
 from paceline.concurrency import Concurrency
 from paceline.deployment import Cluster
 from paceline.errors import ConfigError, InternalError
-from paceline.hosts import Host
+from paceline.hosts import EngineHost
 from paceline.limits import Limits
 from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy
@@ -40,7 +40,7 @@ def replay(
     *,
     clients: Concurrency | None = None,
     pace: Pace | None = None,
-    host: str | Host | None = None,
+    host: str | EngineHost | None = None,
     until: float | None = None,
     leap: bool = True,
     sample: float | None = None,
@@ -68,7 +68,8 @@ def replay(
         How fast users read, by which QoE is measured if the policy has no pace.
     host
         The engine's time on the host, by engine and version (``"vllm-0.23"``) or as a
-        :class:`~paceline.hosts.Host`, which is added to the cluster's front end and its steps. None: none is.
+        :class:`~paceline.hosts.EngineHost`, which is added to the cluster's front end and its steps. None:
+        none is.
     until
         The end of the simulated time, in seconds from the trace's start. Requests
         that are unfinished then have a status that says so. None: the replay ends
@@ -124,7 +125,7 @@ def replay(
     policy = vllm() if policy is None else policy
     clients = _clients(trace, clients)
     if host is not None:
-        cluster = (Host.load(host) if isinstance(host, str) else host).on(cluster)
+        cluster = (EngineHost.load(host) if isinstance(host, str) else host).on(cluster)
     by_session = clients is not None and clients.of == "sessions"
     named = {one.served_model_name for one in cluster.instances if one.served_model_name is not None}
     columns = _native.columns(trace, policy, sessions=by_session, served=named)

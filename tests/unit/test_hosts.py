@@ -8,7 +8,7 @@ import pytest
 
 from paceline import Affine, Cluster, ConfigError, Instance, Trace, replay
 from paceline.cost import Roofline
-from paceline.hosts import Host, host_names
+from paceline.hosts import EngineHost, host_names
 from paceline.kernels import Curve, Grid, KernelProfile, Table, write_parquet
 
 LOAD = Trace.from_columns(arrival=[0.0] * 20, prompt_tokens=[16] * 20, output_tokens=[51] * 20)
@@ -56,27 +56,27 @@ def test_a_front_end_delays_the_first_token_alone() -> None:
 
 
 def test_a_host_holds_for_its_versions_alone() -> None:
-    held = {version: Host.of("vllm", version) for version in ("0.11.0", "0.11.1", "0.12.0", "0.13.0")}
+    held = {version: EngineHost.of("vllm", version) for version in ("0.11.0", "0.11.1", "0.12.0", "0.13.0")}
     assert {version: host and host.name for version, host in held.items()} == {
         "0.11.0": None,
         "0.11.1": "vllm-0.11",
         "0.12.0": "vllm-0.12",
         "0.13.0": None,
     }
-    assert [Host.of("vllm", version) is None for version in ("0.15.0", "0.23.9", "0.24.0")] == [
+    assert [EngineHost.of("vllm", version) is None for version in ("0.15.0", "0.23.9", "0.24.0")] == [
         False,
         False,
         True,
     ]
-    assert Host.of("trtllm", "1.0.0rc3") is not None
-    assert Host.of("trtllm", "1.0.0rc4") is None
-    assert Host.of("sglang", "0.15.0") is None
-    assert Host.of("vllm", "nightly-5b8c30d6") is None
+    assert EngineHost.of("trtllm", "1.0.0rc3") is not None
+    assert EngineHost.of("trtllm", "1.0.0rc4") is None
+    assert EngineHost.of("sglang", "0.15.0") is None
+    assert EngineHost.of("vllm", "nightly-5b8c30d6") is None
 
 
 def test_every_host_says_where_it_comes_from_and_how_far_it_spreads() -> None:
     for name in host_names():
-        host = Host.load(name)
+        host = EngineHost.load(name)
         assert host.source, name
         assert host.spread, name
         assert host.flags, name
@@ -87,7 +87,7 @@ def test_a_host_of_a_version_that_was_not_measured_is_refused() -> None:
     with pytest.raises(
         ConfigError, match=r"host must be one that was measured, .*vllm-0\.12 \(0\.12 to 0\.12\)"
     ):
-        Host.load("vllm-0.13")
+        EngineHost.load("vllm-0.13")
     with pytest.raises(ConfigError, match="was 'faster'"):
         replay(LOAD, served_by(Roofline()), host="faster")
 
@@ -100,7 +100,7 @@ def test_a_front_end_is_not_counted_twice() -> None:
 
 def test_a_line_takes_a_hosts_constant_and_has_no_time_for_a_request() -> None:
     cluster = Cluster([Instance(cost=Affine(step_s=0.01), num_blocks=1000)])
-    constant = Host(name="mine", engine="vllm", first="1", last="1", step_s=0.002)
+    constant = EngineHost(name="mine", engine="vllm", first="1", last="1", step_s=0.002)
     assert constant.on(cluster).instances[0].cost == Affine(step_s=0.012)
     with pytest.raises(ConfigError, match=r"a Roofline or a Table with the host .vllm-0\.12."):
         replay(LOAD, cluster, host="vllm-0.12")

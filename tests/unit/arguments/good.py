@@ -32,7 +32,7 @@ from paceline import (
 )
 from paceline.deployment import Medium, kv_memory
 from paceline.hardware import Gpu
-from paceline.hosts import Host
+from paceline.hosts import EngineHost
 from paceline.model import Experts, Model, stages
 from paceline.policy import Displace, Groups, Live, Pools, Quantum, Refresh, Swap, migrate, pick
 from paceline.policy.expressions.wire import Names
@@ -195,13 +195,13 @@ BY_PLACE: dict[str, Any] = {
     "Experts.per_token": 2,
     "Fit.gpu": "h100-sxm",
     "Fit.model": "llama-3.1-8b",
-    "Host.engine": "vllm",
-    "Host.first": "0.1",
-    "Host.holds_for.version": "0.19.0",
-    "Host.last": "0.2",
-    "Host.load.name": "vllm-0.23",
-    "Host.of.engine": "vllm",
-    "Host.of.version": "0.19.0",
+    "EngineHost.engine": "vllm",
+    "EngineHost.first": "0.1",
+    "EngineHost.holds_for.version": "0.19.0",
+    "EngineHost.last": "0.2",
+    "EngineHost.load.name": "vllm-0.23",
+    "EngineHost.of.engine": "vllm",
+    "EngineHost.of.version": "0.19.0",
     "Link.seconds.size": 1e6,
     "Link.seconds.what": "all_reduce",
     "Observation.value": 0.01,
@@ -261,7 +261,7 @@ def objects() -> tuple[object, ...]:
         PROBLEM,
         CANDIDATE,
         EFFICIENCY,
-        Host.load("vllm-0.12"),
+        EngineHost.load("vllm-0.12"),
         result(),
         result().stats,
         result().stats.instances[0],

@@ -12,7 +12,7 @@ from paceline._arguments import typed
 from paceline.cost import Roofline
 from paceline.deployment import Cluster, Instance, Links
 from paceline.errors import ConfigError, FitError
-from paceline.hosts import Host, version_key
+from paceline.hosts import EngineHost, version_key
 from paceline.kernels import Table
 from paceline.kernels.store import stored
 from paceline.policies.disaggregated import disaggregated
@@ -120,7 +120,7 @@ def cluster_of(
         )
         links = Links(port="nvlink-h100") if server.prefill else None
         cluster = Cluster(server.instances * [instance], links=links)
-        host = Host.of(server.engine, server.version) if hosts else None
+        host = EngineHost.of(server.engine, server.version) if hosts else None
         return cluster if host is None else host.on(cluster)
     except FitError as error:
         raise Unserved("the weights leave no memory for KV, by vLLM's rule") from error
