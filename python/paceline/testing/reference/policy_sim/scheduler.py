@@ -250,12 +250,15 @@ class Scheduler:
     def blocks_of(self, request: Request) -> int:
         """Return the blocks that a request holds if it runs, else those that its admission needs.
 
-        An offer needs blocks to be accepted; a received request has all blocks that it needs.
+        An offer needs blocks to be accepted; a received request has all blocks that it needs, and one whose
+        chunks are loaded those of the chunks.
         """
         if request.running:
             return len(request.blocks)
         if request in self.state.incoming.received:
             return 0
+        if self.state.tier is not None and request in self.state.tier.loading:
+            return max(0, self.memory.blocks_for(request.tokens) - len(request.blocks))
         if request.memory:
             return max(len(request.blocks), self.memory.blocks_for(request.computed + 1))
         by_chunk = self.settings.allocation == "chunk"
