@@ -82,10 +82,16 @@ class Scheduler:
         return queued + [request for request in self.state.incoming.received if request not in queued]
 
     @property
+    def _loading(self) -> list[Request]:
+        """Queued requests that have blocks, as chunks are loaded into them."""
+        return [] if self.state.tier is None else self.state.tier.loading
+
+    @property
     def waiting_blocks(self) -> int:
         """Blocks that the admissions of all queued requests need, and the offers to be accepted."""
         offered = [handover.request for handover in self.state.incoming.offered]
-        return sum(self.blocks_of(request) for request in self.queue + offered)
+        waiting = [request for request in self.queue if request not in self._loading]
+        return sum(self.blocks_of(request) for request in waiting + offered)
 
     @property
     def formed(self) -> int:
@@ -257,7 +263,7 @@ class Scheduler:
             return len(request.blocks)
         if request in self.state.incoming.received:
             return 0
-        if self.state.tier is not None and request in self.state.tier.loading:
+        if request in self._loading:
             return max(0, self.memory.blocks_for(request.tokens) - len(request.blocks))
         if request.memory:
             return max(len(request.blocks), self.memory.blocks_for(request.computed + 1))
@@ -270,7 +276,8 @@ class Scheduler:
         """The request that is admitted next, of those that need blocks if requests are not ranked."""
         queue = self.state.queue
         offered = [handover.request for handover in self.state.incoming.offered if self.ranking is None]
-        return next(iter([*queue.swapped, *offered, *queue.in_order, *queue.unknown]), None)
+        waiting = [request for request in queue.in_order if request not in self._loading]
+        return next(iter([*queue.swapped, *offered, *waiting, *queue.unknown]), None)
 
     def cached_tokens(self, request: Request) -> int:
         """Return the tokens of a request's prompt that the prefix cache has."""
