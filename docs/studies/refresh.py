@@ -22,8 +22,8 @@ DATA = HERE.parents[2] / "shared" / "traces"
 NEEDS_DATA = ("arrow", "pars", "pascal", "vllm-proposals")
 """Studies whose tables need real traces."""
 
-QUICK = ("kv-reuse", "layered-prefill")
-"""Studies that .ci/run compares, which has 25 minutes on two cores; `make studies` compares all."""
+QUICK = ("kv-reuse",)
+"""The studies that .ci/run compares, which has 25 minutes on two cores; `make studies` compares all."""
 
 PLACE = re.compile(r"^<!-- ([a-z0-9-]+) -->\n(?:\|.*\n)*", re.MULTILINE)
 
