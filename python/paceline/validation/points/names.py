@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from paceline.errors import ConfigError
 from paceline.model import Model
+from paceline.validation.points.refusals import NotModelled
 from paceline.validation.resolving import find_model
 
-__all__ = ["NotModelled", "engine_version", "gpu_of", "model_of"]
+__all__ = ["engine_version", "gpu_of", "model_of"]
 
 #: Models of the same shape as one of the catalog, by what is left of their names.
 _SAME_SHAPE = {
@@ -28,10 +29,6 @@ _GPUS = {
     "a100": "a100-80gb",
 }
 _PLAIN = (None, "", "bf16", "bfloat16", "fp16", "float16", "w16a16")
-
-
-class NotModelled(Exception):
-    """A point cannot be modelled; the message says why."""
 
 
 def gpu_of(name: str) -> str:

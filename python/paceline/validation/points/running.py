@@ -12,8 +12,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from paceline import _check
 from paceline._arguments import typed, typed_fields
 from paceline._cores import threads
@@ -24,6 +22,7 @@ from paceline.validation.points.predicting import Predicted, predict_point
 from paceline.validation.points.readers import Unread, read_points
 from paceline.validation.points.scoring import by_cost, by_group, by_peer, chosen_errors, scores, worst
 from paceline.validation.points.serving import COSTS, Unserved, cluster_of, policy_of, profiles
+from paceline.validation.points.workloads import drawing
 
 __all__ = ["SuiteResult", "suite"]
 
@@ -176,6 +175,7 @@ def suite(
     """
     use()
     _check.path(folder)
+    _check.count("seed", seed, least=0, most=2**32 - 1)
     if points is not None:
         _check.count("points", points)
     workers = threads(workers)
@@ -220,7 +220,7 @@ def _without_repeats(points: list[Point], refused: list[Refused]) -> list[Point]
 def _drawn(points: list[Point], count: int | None, seed: int) -> list[Point]:
     if count is None or count >= len(points):
         return points
-    chosen = np.random.default_rng(abs(seed)).choice(len(points), size=count, replace=False)
+    chosen = drawing(seed).choice(len(points), size=count, replace=False)
     return [points[place] for place in sorted(chosen)]
 
 

@@ -12,11 +12,24 @@ from numpy.typing import NDArray
 from paceline import _check
 from paceline._arguments import typed, typed_fields
 from paceline.concurrency import Concurrency
+from paceline.synthesis.arrivals import BenchmarkClient, Regular
 from paceline.trace import Trace
 
-__all__ = ["Closed", "Load", "Saturated", "Sent", "SharedPrompts", "Spaced", "Workload"]
+__all__ = ["Closed", "Load", "Saturated", "Sent", "SharedPrompts", "Spaced", "Workload", "drawing"]
 
 _BLOCK = 16
+
+
+def drawing(seed: int) -> np.random.Generator:
+    """Return a generator of random numbers.
+
+    Raises
+    ------
+    ConfigError
+        If the seed is below 0.
+    """
+    _check.count("seed", seed, least=0)
+    return np.random.default_rng(seed)
 
 
 class Load(NamedTuple):
@@ -123,7 +136,7 @@ class Closed:
     @typed()
     def load(self, seed: int) -> Load:
         """Return the requests, with lengths drawn from the seed."""
-        generator = np.random.default_rng(abs(seed))
+        generator = drawing(seed)
         prompts, outputs = (
             generator.integers(max(1, round(self.least * nominal)), nominal + 1, self.requests)
             for nominal in (self.prompt_tokens, self.output_tokens)
@@ -162,7 +175,7 @@ class Saturated:
     @typed()
     def load(self, seed: int) -> Load:
         """Return four times as many requests as run at once."""
-        generator = np.random.default_rng(abs(seed))
+        generator = drawing(seed)
         requests = 4 * self.concurrency
         shares = np.asarray(self.counts, dtype=np.float64)
         bins = generator.choice(len(self.counts), size=requests, p=shares / shares.sum())
@@ -208,10 +221,9 @@ class Spaced:
     @typed()
     def load(self, seed: int) -> Load:
         """Return the requests, with gaps drawn from the seed."""
-        generator = np.random.default_rng(abs(seed))
-        gaps = generator.gamma(self.burstiness, 1 / (self.rate * self.burstiness), self.requests)
+        client = BenchmarkClient(seed=seed, burstiness=self.burstiness)
         trace = Trace.from_columns(
-            arrival=np.cumsum(gaps) - gaps[0],
+            arrival=client.times(self.requests, self.rate, seed),
             prompt_tokens=np.full(self.requests, self.prompt_tokens),
             output_tokens=np.full(self.requests, self.output_tokens),
             name="spaced",
@@ -258,11 +270,11 @@ class SharedPrompts:
     @typed()
     def load(self, seed: int) -> Load:
         """Return the requests; the order of the prompts is drawn from the seed once."""
-        order = np.random.default_rng(abs(seed)).permutation(self.systems * self.users)
+        order = drawing(seed).permutation(self.systems * self.users)
         chosen = order[np.arange(self.requests) % len(order)]
         blocks = [self._blocks(int(prompt)) for prompt in range(len(order))]
         trace = Trace.from_columns(
-            arrival=np.arange(self.requests) / self.rate,
+            arrival=Regular().times(self.requests, self.rate, seed),
             prompt_tokens=np.full(self.requests, self.prompt_tokens),
             output_tokens=np.full(self.requests, self.output_tokens),
             prefix=[blocks[prompt] for prompt in chosen],

@@ -126,6 +126,11 @@ def test_what_the_callback_raises_ends_the_replays(tmp_path: Path) -> None:
     assert calls[0][0] < calls[0][1] == 120
 
 
+def test_a_seed_below_zero_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"seed must be a whole number of at least 0, was -1"):
+        suite(tmp_path, seed=-1)
+
+
 def test_a_folder_without_points_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "other.csv", [{"a": 1}])
     with pytest.raises(ConfigError, match="must have a file of measured points"):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paceline.validation.points.names import NotModelled, gpu_of, model_of
+from paceline.validation.points.names import gpu_of, model_of
 from paceline.validation.points.point import Engine, Point, Server
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
+from paceline.validation.points.refusals import APART, ATTENTION_PARALLEL, DRAFTS, MIXED_EXPERTS, NotModelled
 from paceline.validation.points.workloads import Closed
 
 __all__ = ["COLUMNS", "read"]
@@ -66,17 +67,17 @@ def _check_modelled(row: Row) -> None:
         With the reason.
     """
     if row["mode"] != "agg":
-        raise NotModelled("prefill and decode apart, over a network that the data do not describe")
+        raise NotModelled(APART)
     if row["spec_method"] == "unknown":
         raise NotModelled("may draft tokens (MTP): the data do not say")
     if row["spec_method"] == "mtp":
-        raise NotModelled("drafts tokens (MTP), of an acceptance that the data do not have")
+        raise NotModelled(DRAFTS)
     if row["concurrency"] is None:
         raise NotModelled("the requests in flight are not in the data")
     if row["backend_version"] == "0.12.0" and "Llama-3.1-8B" in row["model_path"]:
         raise NotModelled("doubtful: its concurrency implies 1.5 PFLOP/s of an H200")
     if (row["attention_dp_size"] or 1) > 1:
-        raise NotModelled("attention data parallelism")
+        raise NotModelled(ATTENTION_PARALLEL)
     if (row["pp_size"] or 1) > 1:
         raise NotModelled("pipeline parallelism")
     if row["batch_size"] is not None and row["batch_size"] != row["concurrency"]:
@@ -103,5 +104,5 @@ def _split(row: Row, *, mixture: bool) -> tuple[int, bool]:
     if tensor > 8:
         raise NotModelled("more than eight GPUs an instance, over a network that the data do not describe")
     if split > 1 and dealt > 1:
-        raise NotModelled("experts that are both split and dealt out")
+        raise NotModelled(MIXED_EXPERTS)
     return tensor, dealt > 1

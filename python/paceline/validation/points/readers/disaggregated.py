@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paceline.validation.points.names import NotModelled, gpu_of, model_of
+from paceline.validation.points.names import gpu_of, model_of
 from paceline.validation.points.point import Point, Server
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
+from paceline.validation.points.refusals import NotModelled
 from paceline.validation.points.workloads import Spaced
 
 __all__ = ["COLUMNS", "TOTALS_COLUMNS", "read", "read_totals"]

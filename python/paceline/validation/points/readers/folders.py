@@ -10,9 +10,9 @@ from paceline.trace import Trace
 from paceline.validation.comparison import METRICS
 from paceline.validation.folder import MeasuredRun, read_run
 from paceline.validation.peer import read_peer
-from paceline.validation.points.names import NotModelled
 from paceline.validation.points.point import Point, Refused, Server
 from paceline.validation.points.readers.tables import Found
+from paceline.validation.points.refusals import ATTENTION_PARALLEL, NotModelled
 from paceline.validation.points.workloads import Sent
 from paceline.validation.prediction import cost_of
 from paceline.validation.resolving import find_gpu, find_model, usable_blocks
@@ -34,7 +34,7 @@ def read(file: Path, name: str) -> Found:
 
 def _point(run: MeasuredRun, place: str, file: Path) -> Point:
     if run.data_parallel > 1:
-        raise NotModelled("attention data parallelism")
+        raise NotModelled(ATTENTION_PARALLEL)
     facts = cost_of(run).read().facts
     means = {name: of["mean"] for name, of in run.measured().statistics().items()}
     arrival = run.requests["arrival_s"]

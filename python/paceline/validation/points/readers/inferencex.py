@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from paceline.validation.points.names import NotModelled, engine_version, gpu_of, model_of
+from paceline.validation.points.names import engine_version, gpu_of, model_of
 from paceline.validation.points.point import Engine, Point, Server
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
+from paceline.validation.points.refusals import APART, ATTENTION_PARALLEL, DRAFTS, MIXED_EXPERTS, NotModelled
 from paceline.validation.points.workloads import Closed
 
 __all__ = ["COLUMNS", "read"]
@@ -25,15 +26,15 @@ def _point(place: str, row: Row) -> Point:
     if row["src"].startswith("together"):
         raise NotModelled("doubtful: a set of low quality")
     if row["disagg"] or row["is_multinode"]:
-        raise NotModelled("prefill and decode apart, over a network that the data do not describe")
+        raise NotModelled(APART)
     if row["spec_method"] != "none":
-        raise NotModelled("drafts tokens (MTP), of an acceptance that the data do not have")
+        raise NotModelled(DRAFTS)
     if row["decode_dp_attention"]:
-        raise NotModelled("attention data parallelism")
+        raise NotModelled(ATTENTION_PARALLEL)
     model, precision = model_of(row["model"], row["precision"])
     tensor, dealt = row["decode_tp"], row["decode_ep"] or 1
     if dealt not in (1, tensor):
-        raise NotModelled("experts that are both split and dealt out")
+        raise NotModelled(MIXED_EXPERTS)
     statistic: Literal["mean", "median"] = "median" if row["mean_tpot"] is None else "mean"
     throughput = row["output_tput_per_gpu"]
     return Point(

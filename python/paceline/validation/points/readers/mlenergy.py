@@ -10,9 +10,10 @@ import msgspec
 
 from paceline.errors import ConfigError
 from paceline.trace.opening import content
-from paceline.validation.points.names import NotModelled, gpu_of, model_of
+from paceline.validation.points.names import gpu_of, model_of
 from paceline.validation.points.point import Point, Server
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
+from paceline.validation.points.refusals import ATTENTION_PARALLEL, NotModelled
 from paceline.validation.points.workloads import Saturated
 
 __all__ = ["COLUMNS", "read"]
@@ -42,7 +43,7 @@ def _point(histograms: dict[str, Any], place: str, row: Row) -> Point:
     if row["gpu_model"] == "B200":
         raise NotModelled("doubtful: a constant 20 to 30 ms a step")
     if (row["data_parallel"] or 1) > 1:
-        raise NotModelled("attention data parallelism")
+        raise NotModelled(ATTENTION_PARALLEL)
     histogram = histograms.get(f"{row['model_id']}|{row['task']}")
     if histogram is None:
         raise NotModelled("the lengths of the answers are not in the data")

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from paceline.validation.points.names import NotModelled, model_of
+from paceline.validation.points.names import model_of
 from paceline.validation.points.point import Point, Server
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
+from paceline.validation.points.refusals import NotModelled
 from paceline.validation.points.workloads import SharedPrompts
 
 __all__ = ["COLUMNS", "PEERS_COLUMNS", "RUNS_COLUMNS", "read", "read_runs"]

@@ -15,9 +15,10 @@ import polars as pl
 
 from paceline.concurrency import Concurrency
 from paceline.trace import Trace
-from paceline.validation.points.names import NotModelled, model_of
+from paceline.validation.points.names import model_of
 from paceline.validation.points.point import Point, Server
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
+from paceline.validation.points.refusals import NotModelled
 from paceline.validation.points.workloads import Closed, Sent, Workload
 
 __all__ = ["COLUMNS", "LENGTHS_COLUMNS", "read"]

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from paceline.errors import ConfigError
-from paceline.validation.points.names import NotModelled
 from paceline.validation.points.point import METRICS, Point, Refused
+from paceline.validation.points.refusals import NotModelled
 
 __all__ = ["Found", "Row", "each_row", "header", "known", "of_another", "table"]
 
