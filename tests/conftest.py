@@ -35,7 +35,7 @@ START_FIRST = ("tests/search/test_search.py", "tests/unit/test_stubs.py")
 # contain what they are for, and `make search` draws as many cases as its time allows.
 settings.register_profile(
     "fast",
-    max_examples=14,
+    max_examples=25,
     derandomize=True,
     deadline=None,
     database=None,

@@ -79,7 +79,7 @@ def agree(case: WireCase, expected: Outcome) -> None:
             assert abs(len(steps) - len(replica.steps)) <= (0 if whole is None else 1)
 
 
-@settings(max_examples=max(40, settings.default.max_examples))
+@settings(max_examples=max(60, settings.default.max_examples))
 @given(case=loads())
 def test_requests_are_sent_and_served_as_the_reference_does(case: WireCase) -> None:
     agree(case, reference(case))
@@ -124,7 +124,7 @@ def _without(limit: dict[str, Any] | None) -> Iterator[tuple[str, dict[str, Any]
 def test_the_cases_reach_what_clients_do() -> None:
     counts: Counter[str] = Counter()
 
-    @settings(max_examples=45, database=None, derandomize=True, phases=[Phase.generate])
+    @settings(max_examples=60, database=None, derandomize=True, phases=[Phase.generate])
     @given(case=loads())
     def count(case: WireCase) -> None:
         counts.update(seen(case))

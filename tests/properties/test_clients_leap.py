@@ -60,7 +60,7 @@ def replayed(case: Case, columns: dict[str, Any], *, leap: bool) -> dict[str, An
     }
 
 
-@settings(max_examples=max(80, settings.default.max_examples))
+@settings(max_examples=max(150, settings.default.max_examples))
 @given(load=loads())
 def test_leaping_changes_no_bit_of_a_closed_loop(load: tuple[Case, dict[str, Any]]) -> None:
     case, columns = load

@@ -62,7 +62,7 @@ def test_the_order_of_rows_in_a_file_changes_nothing(load: Load, data: st.DataOb
 def test_the_loads_reach_what_may_happen() -> None:
     counts: Counter[str] = Counter()
 
-    @settings(max_examples=50, database=None, derandomize=True, phases=[Phase.generate])
+    @settings(max_examples=80, database=None, derandomize=True, phases=[Phase.generate])
     @given(load=closed_loads())
     def count(load: Load) -> None:
         columns, limit = load

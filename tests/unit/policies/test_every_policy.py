@@ -327,7 +327,6 @@ def test_it_ends_on_a_cluster_and_is_the_same_when_read_back(
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-@settings(max_examples=settings.default.max_examples // 2)
 @given(data=st.data(), workload=workloads())
 def test_it_ends_and_leaping_changes_nothing(
     name: str, data: st.DataObject, workload: dict[str, Any]
