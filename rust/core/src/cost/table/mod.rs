@@ -207,8 +207,28 @@ impl Table {
         }
     }
 
-    /// The attention of a step, with the correction for uneven contexts.
+    /// The attention of a step.
+    ///
+    /// Tables hold one prompt a step. Several count as equal shares: the first takes what it would take alone, each
+    /// further one that less what the smallest measured prompt takes, which is the launch that they share. Together
+    /// they take no more than one prompt of all their tokens.
     fn attention(&self, shape: &StepShape) -> Along {
+        let whole = self.of_one_prompt(shape);
+        let prompts = shape.prefill_requests.min(shape.prefill_tokens);
+        if prompts <= 1 {
+            return whole;
+        }
+        let of = |tokens, pairs| {
+            let shape = StepShape { prefill_tokens: tokens, prefill_pairs: pairs, ..*shape };
+            self.of_one_prompt(&shape).value
+        };
+        let one = of(shape.prefill_tokens.div_ceil(prompts), shape.prefill_pairs / prompts);
+        let further = one.saturating_sub(of(1, 1)).max(0).saturating_mul(i128::from(prompts - 1));
+        Along { value: one.saturating_add(further).min(whole.value), ..Along::LEVEL }
+    }
+
+    /// The attention of a step whose prompt tokens are one prompt's, with the correction for uneven contexts.
+    fn of_one_prompt(&self, shape: &StepShape) -> Along {
         let Some(kernel) = self.kernel(shape) else { return Along::LEVEL };
         let (chunk, requests) = (shape.prefill_tokens, shape.decode_requests);
         let column = kernel.column(chunk, history(shape), requests);
@@ -241,9 +261,7 @@ fn longest(shape: &StepShape) -> u64 {
 /// Tokens computed before, of one prompt that has all the step's prompt tokens
 /// and as many (query, key) pairs: as a ratio of two whole numbers.
 ///
-/// With `p` tokens and `w` pairs that is `(w - p(p+1)/2) / p`; several short
-/// prompts have fewer pairs than a long one even without history, and count as
-/// one without.
+/// With `p` tokens and `w` pairs that is `(w - p(p+1)/2) / p`, and at least none.
 fn history(shape: &StepShape) -> (u128, u128) {
     let tokens = u128::from(shape.prefill_tokens);
     let fresh = tokens * (tokens + 1) / 2;

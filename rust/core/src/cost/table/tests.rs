@@ -111,6 +111,30 @@ fn prompts_count_by_their_pairs() {
 }
 
 #[test]
+fn several_prompts_share_a_launch_and_take_no_more_than_one_long_one() {
+    let cost = table(&json!(null));
+    let attention = |number: u64, tokens: u64, pairs: u64| {
+        let (prefill_tokens, prefill_requests) = (number * tokens, number);
+        let shape = StepShape { prefill_tokens, prefill_requests, prefill_pairs: pairs, ..decode(1, 10, 10) };
+        cost.attention(&shape).value
+    };
+    // Two chunks of four tokens after five others: 500 each, and nothing for the launch, the first point.
+    assert_eq!(attention(2, 4, 2 * 30), 2 * 500);
+    // Three prompts of six tokens without history: 2,000 each; one prompt of 18 with their pairs takes more.
+    assert_eq!(attention(3, 6, 3 * 21), 3 * 2_000);
+    // Eight prompts of one token after ten: 1,000 each by the first point; one prompt of eight with as many pairs,
+    // 6.5 tokens after its first, 4,000 and 0.65 of 5,000.
+    assert_eq!(attention(8, 1, 8 * 11), 7_250);
+    let mut launch = table(&json!(null));
+    launch.mixed = serde_json::from_value(json!({"tokens": [4, 8], "history": [0], "requests": [1],
+        "context": [10], "ticks": [300, 1_000]}))
+    .unwrap();
+    let shape = StepShape { prefill_tokens: 12, prefill_requests: 2, prefill_pairs: 42, ..decode(1, 10, 10) };
+    // Six tokens take 650, of which 300 are the launch: 650 + 350. Twelve in one prompt: 1,700.
+    assert_eq!(launch.attention(&shape).value, 1_000);
+}
+
+#[test]
 fn layers_without_the_prefill_cost_what_they_cost_without_it() {
     let cost = table(&json!(null));
     let whole = StepShape { prefill_tokens: 4, prefill_requests: 1, prefill_pairs: 50, ..decode(1, 10, 10) };
