@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -17,6 +17,7 @@ def profile(
     out: Path,
     tp: int = 1,
     device: str | None = None,
+    attention: Literal["auto", "torch", "vllm"] = "auto",
     max_tokens: int = 8192,
     max_requests: int = 256,
     max_context: int = 16384,
@@ -36,6 +37,9 @@ def profile(
         GPUs that the model is split over, of which one rank is measured.
     device
         As PyTorch calls it; by default the first CUDA device, else the CPU.
+    attention
+        Whose attention kernels: vLLM's FlashAttention 3, PyTorch's, or vLLM's where they are installed and
+        run.
     max_tokens
         The most tokens of a step.
     max_requests
@@ -66,7 +70,7 @@ def profile(
 
     measured = profile_model(
         shape,
-        TorchBackend(device),
+        TorchBackend(device, attention=attention),
         axes=axes,
         tensor_parallel=tp,
         warmup=warmup,

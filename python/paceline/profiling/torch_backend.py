@@ -15,7 +15,9 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
+from paceline import _check
 from paceline.errors import ConfigError
+from paceline.profiling.attention import Kernels, PagedAttention, TorchAttention
 from paceline.profiling.work import Attention, Elementwise, Experts, Lookup, Product, Work
 
 __all__ = ["TorchBackend"]
@@ -33,14 +35,18 @@ class TorchBackend:
     ----------
     device
         As PyTorch calls it; None: the first CUDA device, else the CPU.
+    attention
+        Whose attention kernels are measured: ``"vllm"``, ``"torch"`` or ``"auto"``, which is vLLM's where
+        they are installed and run on the device (:mod:`paceline.profiling.attention`).
 
     Raises
     ------
     ConfigError
-        If PyTorch is not installed.
+        If PyTorch is not installed, or vLLM's kernels are asked for and do not run.
     """
 
-    def __init__(self, device: str | None = None) -> None:
+    def __init__(self, device: str | None = None, *, attention: str = "auto") -> None:
+        _check.one_of("attention of TorchBackend", attention, ("auto", "torch", "vllm"))
         try:
             torch: Any = import_module("torch")
         except ImportError as error:
@@ -51,7 +57,23 @@ class TorchBackend:
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self._cuda = self.device.type == "cuda"
         self._compiled: dict[str, Callable[..., Any]] = {}
+        self._attention: Kernels = self._kernels(attention)
         torch.manual_seed(0)
+
+    def _kernels(self, attention: str) -> Kernels:
+        if attention == "vllm" and not self._cuda:
+            raise ConfigError(
+                f"attention of TorchBackend is 'vllm', which needs CUDA; device is {self.device}"
+            )
+        if attention != "torch" and self._cuda:
+            try:
+                return PagedAttention(self._torch, self.device)
+            except (ImportError, RuntimeError) as error:
+                if attention == "vllm":
+                    raise ConfigError(
+                        f"attention of TorchBackend is 'vllm', whose kernels do not run here: {error}"
+                    ) from error
+        return TorchAttention(self._torch)
 
     @property
     def memory_bytes(self) -> int:
@@ -64,7 +86,11 @@ class TorchBackend:
     def facts(self) -> dict[str, str]:
         """Return the device, its driver, and PyTorch's versions."""
         torch = self._torch
-        facts = {"torch_version": str(torch.__version__), "python_version": platform.python_version()}
+        facts = {
+            "torch_version": str(torch.__version__),
+            "python_version": platform.python_version(),
+            "attention": self._attention.name,
+        }
         if not self._cuda:
             return {**facts, "gpu": f"CPU ({platform.machine()})"}
         major, minor = torch.cuda.get_device_capability(self.device)
@@ -132,7 +158,7 @@ class TorchBackend:
                 ids = torch.randint(vocab, (rows,), device=self.device)
                 return lambda: functional.embedding(ids, table)
             case Attention():
-                return self._attention(work, fresh)
+                return self._attention.call(work, fresh)
             case Experts(tokens, activated, per_token, hidden, width):
                 each = -(-tokens * per_token // activated)
                 x = fresh(activated, each, hidden)
@@ -146,25 +172,6 @@ class TorchBackend:
             case _:
                 logits = fresh(work.requests, work.vocab)
                 return lambda: logits.float().argmax(dim=-1)
-
-    def _attention(self, work: Attention, fresh: Callable[..., Any]) -> Callable[[], Any]:
-        torch = self._torch
-        batch, queries = (1, work.tokens) if work.tokens else (work.requests, 1)
-        keys = work.history + work.tokens if work.tokens else work.context
-        q = fresh(batch, work.heads, queries, work.head_dim)
-        k, v = (fresh(batch, work.kv_heads, keys, work.head_dim) for _ in range(2))
-        attend = torch.nn.functional.scaled_dot_product_attention
-        shared = work.heads != work.kv_heads
-        if not work.tokens:
-            return lambda: attend(q, k, v, enable_gqa=shared)
-        if not work.history:
-            return lambda: attend(q, k, v, is_causal=True, enable_gqa=shared)
-        causal_lower_right = import_module("torch.nn.attention.bias").causal_lower_right
-        # The last query sees all keys, as in a chunk of a prompt.
-        mask = causal_lower_right(queries, keys)
-        if shared:  # the mask's own dispatch does not share heads
-            k, v = (part.repeat_interleave(work.heads // work.kv_heads, dim=1) for part in (k, v))
-        return lambda: attend(q, k, v, attn_mask=mask)
 
     def _elementwise(self, kind: str, x: Any, width: int) -> Callable[[], Any]:  # noqa: ANN401 - a tensor
         kernel = self._kernel(kind)
