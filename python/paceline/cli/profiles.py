@@ -69,7 +69,7 @@ def import_(
 
 @app.command(name="list")
 def list_(*, folder: Path | None = None, json: Json = False) -> None:
-    """List what has been imported.
+    """List the profiles that come with Paceline, and those that have been imported.
 
     Parameters
     ----------
@@ -79,17 +79,18 @@ def list_(*, folder: Path | None = None, json: Json = False) -> None:
         Print one JSON object instead of a table.
     """
     from paceline.cli.output import console, print_json, table
-    from paceline.kernels.store import stored, user_folder
+    from paceline.kernels.store import shipped, stored, user_folder
 
     where = folder or user_folder()
-    entries = stored(where)
+    imported = stored(where)
+    entries = (*shipped(), *imported)
     if json:
         found = {e.name: {"what": e.what, "path": str(e.path), **e.origin} for e in entries}
         print_json({"folder": str(where), "profiles": found})
         return
     rows = [(entry.name, entry.what, entry.origin.get("source", "")) for entry in entries]
     console().print(table(["profile", "of", "from"], rows, left=3))
-    console().print(f"{len(rows)} in {where}")
+    console().print(f"{len(imported)} in {where}, {len(rows) - len(imported)} come with Paceline")
 
 
 @app.command

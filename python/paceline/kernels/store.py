@@ -1,8 +1,9 @@
-"""Where imported profiles live, and how they are found by name.
+"""Where profiles live, and how they are found by name.
 
-Profiles that a user imports go into a folder of the user's, never into the package. A model's own profile is
-one file there, ``NAME.parquet``; AISimulate's database is the folder ``aisimulate``, of which a name says
-which kernels to take: ``aisimulate/h100_sxm/vllm/0.24.0``.
+Some come with Paceline: those that ``paceline profile`` measured. Profiles that a user imports go into a
+folder of the user's, never into the package, and are found before one of the same name that comes with it.
+A model's own profile is one file there, ``NAME.parquet``; AISimulate's database is the folder
+``aisimulate``, of which a name says which kernels to take: ``aisimulate/h100_sxm/vllm/0.24.0``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 
 import msgspec
@@ -30,6 +32,7 @@ __all__ = [
     "Stored",
     "check_name",
     "locate",
+    "shipped",
     "stored",
     "user_folder",
 ]
@@ -40,6 +43,7 @@ ENVIRONMENT = "PACELINE_PROFILES"
 OPERATORS = "aisimulate"
 #: The file that says where a database came from.
 ORIGIN = "origin.json"
+_SHIPPED = Path(str(resources.files("paceline.catalog"))) / "profiles"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,20 @@ def user_folder() -> Path:
     return data / "paceline" / "profiles"
 
 
+def shipped() -> tuple[Stored, ...]:
+    """Return the profiles that come with Paceline, by name.
+
+    Each has its device, driver, versions and date among its facts (``paceline profiles show``).
+
+    Examples
+    --------
+    >>> "h100-sxm-qwen3-14b" in [profile.name for profile in shipped()]
+    True
+    """
+    origin = {"source": "paceline profile, shipped"}
+    return tuple(Stored(file.stem, "model", file, origin) for file in sorted(_SHIPPED.glob("*.parquet")))
+
+
 def stored(folder: Path | None = None) -> tuple[Stored, ...]:
     """Return what has been imported, by name.
 
@@ -125,7 +143,7 @@ def stored(folder: Path | None = None) -> tuple[Stored, ...]:
 
 
 def locate(name: str, folder: Path | None = None) -> Path | Operators:
-    """Return the profile of a name: a path that exists, else an imported profile.
+    """Return the profile of a name: a path that exists, else an imported profile, else one that is shipped.
 
     Parameters
     ----------
@@ -148,12 +166,17 @@ def locate(name: str, folder: Path | None = None) -> Path | Operators:
     file = folder / f"{name}.parquet"
     if _is_name(name) and file.is_file():
         return file
+    with_paceline = {entry.name: entry.path for entry in shipped()}
+    if name in with_paceline:
+        return with_paceline[name]
     known = [entry.name for entry in stored(folder)]
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name, [*known, *with_paceline], n=3, cutoff=0.5)
     there = (
         f"; close to it: {', '.join(close)}" if close else f"; {len(known)} have been imported to {folder}"
     )
-    raise ConfigError(f"a kernel profile must be a path or the name of an imported one, was {name!r}{there}")
+    raise ConfigError(
+        f"a kernel profile must be a path, or the name of an imported or shipped one, was {name!r}{there}"
+    )
 
 
 def check_name(name: str) -> None:

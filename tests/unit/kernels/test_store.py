@@ -11,9 +11,9 @@ import pytest
 from paceline import Instance
 from paceline.cost import Affine
 from paceline.errors import ConfigError
-from paceline.kernels import Shape, Table
+from paceline.kernels import Shape, Table, read_profile
 from paceline.kernels.importing import import_profiles
-from paceline.kernels.store import locate, stored, user_folder
+from paceline.kernels.store import locate, shipped, stored, user_folder
 from unit.kernels.making import make_database, make_folder
 
 SHAPE = Shape(layers=10, hidden_size=100, vocab_size=50)
@@ -48,6 +48,23 @@ def test_a_folder_is_imported_under_a_name(tmp_path: Path, home: Path) -> None:
     named, there = Table(profile="my-run", shape=SHAPE), Table(profile=str(source), shape=SHAPE)
     assert named.to_wire() == there.to_wire()
     assert home.is_dir()
+
+
+def test_shipped_profiles_say_how_they_were_measured_and_give_way_to_imported_ones(
+    tmp_path: Path, home: Path
+) -> None:
+    assert stored() == ()
+    for entry in shipped():
+        facts = read_profile(entry.path).facts
+        assert {"date", "driver", "gpu", "spread", "attention", "torch_version"} <= facts.keys()
+        assert locate(entry.name) == entry.path
+        model = facts["model"]
+        instance = Instance(model=model, max_model_len=1024, num_blocks=100, cost=Table(profile=entry.name))
+        assert instance.to_wire()["cost"]["kind"] == "table"
+    import_profiles(make_folder(tmp_path / "source"), name="h100-sxm-qwen3-14b")
+    assert locate("h100-sxm-qwen3-14b") == home / "h100-sxm-qwen3-14b.parquet"
+    with pytest.raises(ConfigError, match=r"close to it: .*h100-sxm-llama-3\.1-8b"):
+        locate("h100-sxm-llama-3.1-80b")
 
 
 def test_one_degree_of_parallelism_is_taken_of_several(tmp_path: Path, home: Path) -> None:
