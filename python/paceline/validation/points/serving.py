@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from paceline import _check
+from paceline import _check, catalog
 from paceline._arguments import typed
 from paceline.cost import Roofline
 from paceline.deployment import Cluster, Instance, Links
 from paceline.errors import ConfigError, FitError
 from paceline.hosts import EngineHost, version_key
 from paceline.kernels import Table
-from paceline.kernels.store import stored
+from paceline.kernels.store import shipped, stored
+from paceline.model import Model
 from paceline.policies.disaggregated import disaggregated
 from paceline.policies.sglang import sglang
 from paceline.policies.vllm import vllm
@@ -58,7 +59,10 @@ def profiles() -> Mapping[tuple[str, str], Sequence[str]]:
 
 
 def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> Table:
-    """Return the kernels of a server's GPU and engine: of the next version that was measured, else the last.
+    """Return the kernels of a server's GPU and engine.
+
+    A shipped profile of the model on that GPU comes first (its attention kernels are vLLM's); then
+    operators of the next version that was measured, else of the last.
 
     Raises
     ------
@@ -67,6 +71,9 @@ def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> 
     """
     if server.profile is not None:
         return Table(profile=server.profile, expert_parallel=server.expert_parallel)
+    own = f"{server.gpu}-{server.model.name}"
+    if server.engine == "vllm" and server.tensor_parallel == 1 and own in _shipped(server.model):
+        return Table(profile=own)
     gpu = _PROFILE_GPUS.get(server.gpu, server.gpu)
     versions = known.get((gpu, server.engine), ())
     if not versions:
@@ -77,6 +84,13 @@ def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> 
     return Table(
         profile=f"aisimulate/{gpu}/{server.engine}/{version}", expert_parallel=server.expert_parallel
     )
+
+
+def _shipped(model: Model) -> tuple[str, ...]:
+    """Return the profiles that come with Paceline, if the model has the catalog's types of weights."""
+    if model.name not in catalog.names("model") or model != Model.load(model.name):
+        return ()
+    return tuple(entry.name for entry in shipped())
 
 
 @typed()

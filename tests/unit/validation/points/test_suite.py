@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,24 +37,23 @@ def server(**fields: Any) -> Server:
 
 
 def by_hand(row: Mapping[str, Any]) -> Any:
-    """Replay a closed loop with the roofline and a front end of 8 ms, without the suite."""
+    """Replay a closed loop on an H200 with the roofline and a front end of 8 ms, without the suite."""
     generator = np.random.default_rng(0)
     count = 10 * row["concurrency"]
     prompts, outputs = (
         generator.integers(round(0.8 * row[size]), row[size] + 1, count) for size in ("isl", "osl")
     )
     trace = Trace.from_columns(arrival=[0.0] * count, prompt_tokens=prompts, output_tokens=outputs)
-    instance = Instance(
-        model="llama-3.1-8b", gpu="h100-sxm", gpu_memory_utilization=0.9, max_model_len="auto"
-    )
+    instance = Instance(model="llama-3.1-8b", gpu="h200", gpu_memory_utilization=0.9, max_model_len="auto")
     policy = vllm(async_scheduling=True)
     cluster = Cluster([instance], frontend_s=0.008)
     return replay(trace, cluster, policy, clients=Concurrency(row["concurrency"])).requests
 
 
 def test_a_closed_loop_is_scored_against_the_means_of_its_replay(tmp_path: Path) -> None:
-    write(tmp_path / "data/points.csv", [samples.AICONFIGURATOR])
-    rows = by_hand(samples.AICONFIGURATOR)
+    row = {**samples.AICONFIGURATOR, "system": "h200_sxm"}
+    write(tmp_path / "data/points.csv", [row])
+    rows = by_hand(row)
     found = suite(tmp_path / "data", workers=2)
     # The front end is that of vLLM 0.15 to 0.23, in which this row's 0.19.0 lies.
     expected = {"ttft": rows["ttft"].mean() / 0.030 - 1, "tpot": rows["tpot"].mean() / 0.008 - 1}
@@ -62,7 +62,7 @@ def test_a_closed_loop_is_scored_against_the_means_of_its_replay(tmp_path: Path)
     assert document["overall"]["tpot"]["n"] == 1
     assert document["overall"]["tpot"]["bias"] == pytest.approx(expected["tpot"], abs=1e-6)
     assert document["groups"]["engine"] == {"vllm 0.19.0": document["overall"]}
-    assert document["without_tables"] == {"no kernels of vllm on h100-sxm are imported": 1}
+    assert document["without_tables"] == {"no kernels of vllm on h200 are imported": 1}
     json.dumps(document, allow_nan=False)
 
 
@@ -169,10 +169,19 @@ def test_whole_prompts_hit_the_prefix_cache_after_the_first_round(tmp_path: Path
     assert rows["cached_tokens"].to_list()[6:] == [80] * 54
 
 
+def test_kernels_that_ship_are_taken_for_their_model_gpu_and_engine() -> None:
+    assert table_of(server(), {}).profile == "h100-sxm-llama-3.1-8b"
+    for other in (
+        {"gpu": "h200"}, {"tensor_parallel": 2}, {"model": replace(find_model("llama-3.1-8b"), name="mine")},
+    ):  # fmt: skip
+        with pytest.raises(Unserved, match="no kernels of vllm"):
+            table_of(server(**other), {})
+
+
 def test_the_kernels_are_those_of_the_next_version_that_was_measured() -> None:
     known = {("h100_sxm", "vllm"): ["0.18.0", "0.24.0", "0.25.0"]}
     taken = {
-        version: table_of(server(version=version), known).profile.rpartition("/")[2]
+        version: table_of(server(version=version, tensor_parallel=2), known).profile.rpartition("/")[2]
         for version in ("0.12.0", "0.19.0", "0.25.0", "0.30.0", "")
     }
     assert taken == {
