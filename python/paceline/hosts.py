@@ -31,7 +31,7 @@ def host_names() -> tuple[str, ...]:
     Examples
     --------
     >>> host_names()
-    ('trtllm-1.0rc3', 'vllm-0.11', 'vllm-0.12', 'vllm-0.23')
+    ('sglang-0.5.12', 'trtllm-1.0rc3', 'trtllm-1.3', 'vllm-0.11', 'vllm-0.12', 'vllm-0.23', 'vllm-0.8')
     """
     return catalog.names("host")
 
@@ -124,6 +124,19 @@ class EngineHost:
             if host.engine == engine and host.holds_for(version):
                 return host
         return None
+
+    @classmethod
+    @typed()
+    def newest(cls, engine: str) -> EngineHost | None:
+        """Return the host of an engine's newest versions; None if none was measured.
+
+        Examples
+        --------
+        >>> EngineHost.newest("vllm").name, EngineHost.newest("orca")
+        ('vllm-0.23', None)
+        """
+        hosts = [host for host in map(_loaded, host_names()) if host.engine == engine]
+        return max(hosts, key=lambda host: version_key(host.last), default=None)
 
     @typed()
     def holds_for(self, version: str) -> bool:
