@@ -177,6 +177,16 @@ def peers(found: Mapping[str, Any]) -> str:
     return table("predictor", rows)
 
 
+def ranking(found: Mapping[str, Any]) -> str:
+    """Return Kendall's tau of configurations by model and GPU, and over all."""
+    of = found["ranking"]
+    lines = ["| | configurations | pairs | Kendall's tau |", "|---|---:|---:|---:|"]
+    for name, one in [*of["groups"].items(), ("all", of["overall"])]:
+        tau = f"{one['tau']:.2f}" if one["pairs"] else ""
+        lines.append(f"| {name} | {one['configurations']:,} | {one['pairs']:,} | {tau} |")
+    return "\n".join(lines)
+
+
 def counts(reasons: Mapping[str, int]) -> str:
     """Return how many points have each reason."""
     lines = ["| points | reason |", "|---:|---|"]
@@ -249,6 +259,7 @@ def page(text: str, found: Mapping[str, Any], without: Mapping[str, Any]) -> str
         "aims": aims(found),
         "groups": groups(found),
         "peers": peers(found),
+        "ranking": ranking(found),
         "refused": counts(found["refused"]),
         "without": counts(found["without_tables"]),
         "fitted": fitted(),
