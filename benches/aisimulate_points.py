@@ -173,9 +173,7 @@ def main() -> None:
     for of in theirs.values():
         if "error" in of:
             reasons[of["error"]] = reasons.get(of["error"], 0) + 1
-    print(
-        f"{len(taken)} of {len(points)} points, seed {given.seed}: median, P90 (median with its sign), per cent"
-    )
+    print(f"{len(taken)} of {len(points)} points, seed {given.seed}: median, P90 (signed median), per cent")
     for metric in METRICS:
         both = [
             (of[metric], one["predicted"]["tables"][metric], one["measured"][metric])

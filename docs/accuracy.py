@@ -241,9 +241,10 @@ def changed(found: Mapping[str, Any], without: Mapping[str, Any]) -> str:
 
 
 def held(host: EngineHost, point: Point) -> bool:
-    """Whether a point's engine and version are a host's."""
+    """Whether a point's engine and version are a host's; a version that is not known counts as a new one."""
     engine, _, version = str(point["engine"]).partition(" ")
-    return engine == host.engine and host.holds_for(version)
+    newest = version == "?" and host == EngineHost.newest(engine)
+    return engine == host.engine and (newest or host.holds_for(version))
 
 
 def page(text: str, found: Mapping[str, Any], without: Mapping[str, Any]) -> str:

@@ -228,7 +228,7 @@ def _in_words(fit: HostFit) -> str:
     spread = fit.spread()
     ranges = [f"{spread[of][0] * k:.3g} to {spread[of][1] * k:.3g} {unit}" for of, k, unit in units]
     return (
-        f"{len(fit.equals)} fits of equal cost: {'; '.join(ranges)}. Held out: half of the requests, of "
+        f"{len(fit.equals)} of 4 fits of equal cost: {'; '.join(ranges)}. Held out: half of the requests, of "
         f"which the median error of mean TTFT and TPOT is {fit.held['median']:.1%}, and "
         f"{fit.without['median']:.1%} without the host"
     )

@@ -143,7 +143,7 @@ def _print_host(found: HostFit) -> None:
         (name, f"{1e3 * getattr(found.host, name):.4g} ms", f"{1e3 * least:.4g} to {1e3 * most:.4g} ms")
         for name, (least, most) in found.spread().items()
     ]
-    console().print(table(("fitted", "value", f"{len(found.equals)} fits of equal cost"), rows))
+    console().print(table(("fitted", "value", f"range over {len(found.equals)} of equal cost"), rows))
     console().print()
     rows = [
         (name, f"{of['median']:.1%}", f"{of['p90']:.1%}")
