@@ -6,7 +6,7 @@ from pathlib import Path
 
 from paceline.validation.points.names import gpu_of, model_of
 from paceline.validation.points.point import Engine, Point, Server
-from paceline.validation.points.readers.scripts import Flags, flags_of
+from paceline.validation.points.readers.scripts import Flags, flags_of, front_end_fitted
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import APART, ATTENTION_PARALLEL, DRAFTS, MIXED_EXPERTS, NotModelled
 from paceline.validation.points.workloads import Closed
@@ -40,16 +40,19 @@ def _point(place: str, row: Row) -> Point:
     model, precision = model_of(row["model_path"], row["precision"] or row["gemm_quant_mode"])
     tensor, whole = _split(row, mixture=model.experts is not None)
     version = row["backend_version"] or ""
+    version = version if version[:1].isdigit() else ""
     measured = known(ttft=1e-3 * row["silicon_ttft_ms"], tpot=1e-3 * row["silicon_tpot_ms"])
     sweep = row["source"].startswith(_SWEEP)
     least = _LEAST.get((row["backend"], version)) if sweep else None
     engine, gpu, concurrency = _ENGINES[row["backend"]], gpu_of(row["system"]), row["concurrency"]
+    fitted = "front end" if front_end_fitted(engine, version) else ""
+    fitted = "how equal lengths are" if least is not None else fitted
     flags = Flags() if sweep else flags_of(engine, model.name, gpu, tensor, (row["isl"], concurrency))
     return Point(
         id=place,
         server=Server(
             engine=engine,
-            version=version if version[:1].isdigit() else "",
+            version=version,
             model=model,
             gpu=gpu,
             tensor_parallel=tensor,
@@ -66,7 +69,7 @@ def _point(place: str, row: Row) -> Point:
         ),
         measured=measured,
         in_flight=float(concurrency),
-        fitted="how equal lengths are" if least is not None else "",
+        fitted=fitted,
     )
 
 

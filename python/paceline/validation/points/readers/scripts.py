@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from paceline.validation.points.point import Engine
 
-__all__ = ["Flags", "flags_of"]
+__all__ = ["Flags", "flags_of", "front_end_fitted"]
 
 
 class Flags(NamedTuple):
@@ -54,3 +54,8 @@ def flags_of(engine: Engine, model: str, gpu: str, tensor: int, load: tuple[int,
     if engine == "trtllm":  # gptoss_fp4_h200_trt.sh, gptoss_fp4_b200_trt.sh
         return Flags(max_num_batched_tokens=20000, max_num_seqs=concurrency)
     return Flags()
+
+
+def front_end_fitted(engine: Engine, version: str) -> bool:
+    """Whether the front end of an engine was fitted to InferenceX's points of a version."""
+    return engine != "vllm" and not version
