@@ -177,6 +177,16 @@ def peers(found: Mapping[str, Any]) -> str:
     return table("predictor", rows)
 
 
+def ranking(found: Mapping[str, Any]) -> str:
+    """Return Kendall's tau of configurations by model and GPU, and over all."""
+    of = found["ranking"]
+    lines = ["| | configurations | pairs | Kendall's tau |", "|---|---:|---:|---:|"]
+    for name, one in [*of["groups"].items(), ("all", of["overall"])]:
+        tau = f"{one['tau']:.2f}" if one["pairs"] else ""
+        lines.append(f"| {name} | {one['configurations']:,} | {one['pairs']:,} | {tau} |")
+    return "\n".join(lines)
+
+
 def counts(reasons: Mapping[str, int]) -> str:
     """Return how many points have each reason."""
     lines = ["| points | reason |", "|---:|---|"]
@@ -231,9 +241,10 @@ def changed(found: Mapping[str, Any], without: Mapping[str, Any]) -> str:
 
 
 def held(host: EngineHost, point: Point) -> bool:
-    """Whether a point's engine and version are a host's."""
+    """Whether a point's engine and version are a host's; a version that is not known counts as a new one."""
     engine, _, version = str(point["engine"]).partition(" ")
-    return engine == host.engine and host.holds_for(version)
+    newest = version == "?" and host == EngineHost.newest(engine)
+    return engine == host.engine and (newest or host.holds_for(version))
 
 
 def page(text: str, found: Mapping[str, Any], without: Mapping[str, Any]) -> str:
@@ -249,6 +260,7 @@ def page(text: str, found: Mapping[str, Any], without: Mapping[str, Any]) -> str
         "aims": aims(found),
         "groups": groups(found),
         "peers": peers(found),
+        "ranking": ranking(found),
         "refused": counts(found["refused"]),
         "without": counts(found["without_tables"]),
         "fitted": fitted(),

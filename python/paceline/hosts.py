@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from os import PathLike
+from pathlib import Path
 
 from paceline import _check, catalog
 from paceline._arguments import typed, typed_fields
-from paceline._toml import build
+from paceline._atomic import new_file
+from paceline._toml import build, dump, parse
 from paceline.cost import Affine, Roofline
 from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
 from paceline.kernels.loaded import is_table
+from paceline.trace.opening import content
 
 __all__ = ["EngineHost", "host_names", "version_key"]
 
@@ -31,7 +35,7 @@ def host_names() -> tuple[str, ...]:
     Examples
     --------
     >>> host_names()
-    ('trtllm-1.0rc3', 'vllm-0.11', 'vllm-0.12', 'vllm-0.23')
+    ('sglang-0.5.12', 'trtllm-1.0rc3', 'trtllm-1.3', 'vllm-0.11', 'vllm-0.12', 'vllm-0.23', 'vllm-0.8')
     """
     return catalog.names("host")
 
@@ -95,11 +99,16 @@ class EngineHost:
     def load(cls, name: str) -> EngineHost:
         """Return a host that comes with Paceline, by its name or by an engine and a version of its range.
 
+        A name that ends with ``.toml`` is a file, as `write` makes it.
+
         Raises
         ------
         ConfigError
-            If there is none for that engine and version; the message names those that there are.
+            If there is none for that engine and version; the message names those that there are. Or the file
+            cannot be read.
         """
+        if name.endswith(".toml"):
+            return _read(Path(name))
         if name in host_names():
             return _loaded(name)
         found = _NAME.fullmatch(name)
@@ -124,6 +133,58 @@ class EngineHost:
             if host.engine == engine and host.holds_for(version):
                 return host
         return None
+
+    @classmethod
+    @typed()
+    def newest(cls, engine: str) -> EngineHost | None:
+        """Return the host of an engine's newest versions; None if none was measured.
+
+        Examples
+        --------
+        >>> EngineHost.newest("vllm").name, EngineHost.newest("orca")
+        ('vllm-0.23', None)
+        """
+        hosts = [host for host in map(_loaded, host_names()) if host.engine == engine]
+        return max(hosts, key=lambda host: version_key(host.last), default=None)
+
+    @classmethod
+    @typed()
+    def named(cls, name: str) -> EngineHost:
+        """Return a host without times, of one version.
+
+        Raises
+        ------
+        ConfigError
+            If the name is not an engine and a version.
+
+        Examples
+        --------
+        >>> EngineHost.named("vllm-0.23.0").first
+        '0.23.0'
+        """
+        found = _NAME.fullmatch(name)
+        if found is None:
+            raise ConfigError(f"name of a host must be an engine and a version, vllm-0.23.0, was {name!r}")
+        version = found["version"]
+        return cls(name=name, engine=found["engine"], first=version, last=version)
+
+    @typed()
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write the host as a TOML file, whole or not at all.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from dataclasses import replace
+        >>> mine = replace(EngineHost.named("vllm-0.23.0"), frontend_s=0.012)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     mine.write(f"{folder}/mine.toml")
+        ...     EngineHost.load(f"{folder}/mine.toml").frontend_s
+        0.012
+        """
+        given = {name: value for name, value in asdict(self).items() if value not in ("", 0.0)}
+        with new_file(Path(path)) as draft:
+            draft.write_text(dump(given), encoding="utf-8")
 
     @typed()
     def holds_for(self, version: str) -> bool:
@@ -195,6 +256,13 @@ class EngineHost:
                 attention_request_s=known.attention_request_s + self.request_s / model.attention_layers,
             ),
         )
+
+
+def _read(path: Path) -> EngineHost:
+    """Return the host of a file; its name is the file's unless it says another."""
+    what = f"host {path}"
+    text = content(path, error=ConfigError).decode("utf-8", errors="replace")
+    return build(EngineHost, {"name": path.stem, **parse(text, what)}, what)
 
 
 @functools.cache

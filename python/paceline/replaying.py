@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paceline import _native
@@ -40,7 +41,7 @@ def replay(
     *,
     clients: Concurrency | None = None,
     pace: Pace | None = None,
-    host: str | EngineHost | None = None,
+    host: str | PathLike[str] | EngineHost | None = None,
     until: float | None = None,
     leap: bool = True,
     sample: float | None = None,
@@ -67,9 +68,9 @@ def replay(
     pace
         How fast users read, by which QoE is measured if the policy has no pace.
     host
-        The engine's time on the host, by engine and version (``"vllm-0.23"``) or as a
-        :class:`~paceline.hosts.EngineHost`, which is added to the cluster's front end and its steps. None:
-        none is.
+        The engine's time on the host, by engine and version (``"vllm-0.23"``), as a
+        :class:`~paceline.hosts.EngineHost` or its TOML file, which is added to the cluster's front end and
+        its steps. None: none is.
     until
         The end of the simulated time, in seconds from the trace's start. Requests
         that are unfinished then have a status that says so. None: the replay ends
@@ -125,7 +126,7 @@ def replay(
     policy = vllm() if policy is None else policy
     clients = _clients(trace, clients)
     if host is not None:
-        cluster = (EngineHost.load(host) if isinstance(host, str) else host).on(cluster)
+        cluster = (host if isinstance(host, EngineHost) else EngineHost.load(fspath(host))).on(cluster)
     by_session = clients is not None and clients.of == "sessions"
     named = {one.served_model_name for one in cluster.instances if one.served_model_name is not None}
     columns = _native.columns(trace, policy, sessions=by_session, served=named)

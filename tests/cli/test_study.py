@@ -9,7 +9,10 @@ import pytest
 
 import quick_study
 from cli.running import Run
+from paceline import Cluster, Instance, replay, synthesize, write_bench
 from paceline.calibration import Fit
+from paceline.hosts import EngineHost
+from paceline.policies import vllm
 from paceline.study import Study, Work, studies
 
 
@@ -93,3 +96,29 @@ def test_a_file_without_a_model_says_what_to_give(paceline: Run, tmp_path: Path)
     done = paceline("calibrate", "steps.csv")
     assert done.returncode == 2
     assert "model of steps.csv must be a name of the catalog" in done.stderr
+
+
+def test_a_host_is_fitted_to_runs_and_kept(paceline: Run, tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    served = Cluster([Instance(model="llama-3.1-8b", gpu="h100-sxm")], frontend_s=0.015)
+    trace = synthesize("azure-conv", requests=60, rate=100.0, seed=0)
+    write_bench(replay(trace, served, vllm(async_scheduling=True)), tmp_path / "run.json")
+    words = ("calibrate", "--host", "run.json", "--gpu", "h100-sxm")
+    done = paceline(*words, "--server-version", "vllm-0.25.1", "--out", "mine.toml", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["fitted"]["frontend_s"] == pytest.approx(0.015, rel=0.02)
+    host = EngineHost.load(str(tmp_path / "mine.toml"))
+    assert (host.frontend_s, host.first) == (document["fitted"]["frontend_s"], "0.25.1")
+    table = paceline(*words)
+    assert "frontend_s" in table.stdout
+    assert "without" in table.stdout
+
+
+def test_a_calibration_of_nothing_says_what_to_give(paceline: Run) -> None:
+    done = paceline("calibrate")
+    assert done.returncode == 2
+    assert "must have a file of observations, or --host RUN.json" in done.stderr
+    done = paceline("calibrate", "--host", "run.json")
+    assert done.returncode == 2
+    assert "gpu must be a name of the catalog" in done.stderr

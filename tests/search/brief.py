@@ -24,6 +24,7 @@ SIMPLE: dict[str, Any] = {
     "requeue_late": False,
     "prefix_cache": None,
     "schedule_ahead": False,
+    "receive_interval": 1,
     "order": {"kind": "arrival"},
     "max_num_seqs": 1000,
     "max_num_batched_tokens": 1000,

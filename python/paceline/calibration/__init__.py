@@ -2,6 +2,7 @@
 
 :func:`read_observations` reads the measurements, :func:`calibrate` fits to them, and a :class:`Fit` has the
 efficiencies, and each observation beside the prediction of the fitted roofline. No efficiency is set by hand.
+:func:`fit_host` fits an engine's front end and host time to runs of a benchmark client.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from paceline.calibration.candidate import Candidate
 from paceline.calibration.equals import with_equals
 from paceline.calibration.fit import Equal, Fit, Residual, fit_names, load_fit
 from paceline.calibration.fitting import calibrate
+from paceline.calibration.hosts import HostFit, fit_host
 from paceline.calibration.observation import Observation, Prompt, Serving, Step
 from paceline.calibration.parameters import Parameter
 from paceline.calibration.problem import Problem, read_observations
@@ -20,6 +22,7 @@ __all__ = [
     "Candidate",
     "Equal",
     "Fit",
+    "HostFit",
     "Observation",
     "Parameter",
     "Problem",
@@ -28,6 +31,7 @@ __all__ = [
     "Serving",
     "Step",
     "calibrate",
+    "fit_host",
     "fit_names",
     "load_fit",
     "read_observations",

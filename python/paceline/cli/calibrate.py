@@ -1,4 +1,4 @@
-"""`paceline calibrate`: fit a roofline's efficiencies to observations."""
+"""`paceline calibrate`: fit a roofline's efficiencies to observations, or an engine's host time to runs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from paceline.cli.candidates import gpu_names, model_names
+from paceline.cli.host_options import HostOptions
 
 if TYPE_CHECKING:
-    from paceline.calibration import Fit
+    from collections.abc import Sequence
+
+    from paceline import Cluster
+    from paceline.calibration import Fit, HostFit
+    from paceline.policy import Policy
 
 __all__ = ["calibrate"]
 
 
 def calibrate(
-    observations: Path,
+    observations: Path | None = None,
     /,
     *,
+    host: Annotated[tuple[Path, ...], Parameter(negative="", show_default=False, consume_multiple=True)] = (),
+    on: Annotated[HostOptions | None, Parameter(name="*")] = None,
     out: Path | None = None,
     model: Annotated[str | None, Parameter(completer=model_names)] = None,
     gpu: Annotated[str | None, Parameter(completer=gpu_names)] = None,
@@ -38,6 +45,12 @@ def calibrate(
         A TOML file of observations and parameters to fit (docs/guides/calibrate.md); the JSON of a benchmark
         client (docs/guides/benchmarks.md), whose mean latencies are the observations; or a CSV file
         of steps: name, seconds, source, and decodes, context, prefill, history, tolerance.
+    host
+        In place of observations: JSON files of a benchmark client with each request (``vllm bench serve
+        --save-result --save-detailed``), to which a front end and the host time of a step are fitted. Every
+        other request is held out. The file of ``--out`` is what ``replay(host=…)`` takes.
+    on
+        The server of those runs.
     out
         A TOML file for the fit: the efficiencies, and each observation beside its prediction.
     model
@@ -55,6 +68,15 @@ def calibrate(
     quiet
         Do not say how far the fit has come.
     """
+    if host:
+        served = (on or HostOptions()).server(host[0], model=model, gpu=gpu, tensor_parallel=tp)
+        name = (on or HostOptions()).server_version
+        _calibrate_host(host, served, name, out=out, json=json, quiet=quiet)
+        return
+    if observations is None:
+        from paceline.errors import ConfigError
+
+        raise ConfigError("calibrate must have a file of observations, or --host RUN.json, had neither")
     from paceline.calibration import calibrate as solve
     from paceline.calibration import read_observations, with_equals
     from paceline.cli.output import note, print_json
@@ -75,6 +97,59 @@ def calibrate(
         _print(found)
     if out is not None:
         note(f"wrote {out}")
+
+
+def _calibrate_host(
+    files: Sequence[Path],
+    served: tuple[Cluster, Policy],
+    name: str,
+    *,
+    out: Path | None,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """Fit a host to runs, print it with its spread and what was held out, and write it."""
+    from paceline.calibration import fit_host
+    from paceline.cli.output import note, print_json
+
+    with _Status(quiet=quiet) as status:
+        found = fit_host(files, *served, name=name, report=status.again)
+    if out is not None:
+        found.host.write(out)
+    if json:
+        spread = {name: list(ends) for name, ends in found.spread().items()}
+        constants = {name: getattr(found.host, name) for name in spread}
+        print_json(
+            {
+                "host": found.host.name,
+                "fitted": constants,
+                "spread": spread,
+                "fits_of_equal_cost": len(found.equals),
+                "root_mean_square": found.off,
+                "held_out": dict(found.held),
+                "held_out_without": dict(found.without),
+            }
+        )
+    else:
+        _print_host(found)
+    if out is not None:
+        note(f"wrote {out}")
+
+
+def _print_host(found: HostFit) -> None:
+    from paceline.cli.output import console, table
+
+    rows = [
+        (name, f"{1e3 * getattr(found.host, name):.4g} ms", f"{1e3 * least:.4g} to {1e3 * most:.4g} ms")
+        for name, (least, most) in found.spread().items()
+    ]
+    console().print(table(("fitted", "value", f"range over {len(found.equals)} of equal cost"), rows))
+    console().print()
+    rows = [
+        (name, f"{of['median']:.1%}", f"{of['p90']:.1%}")
+        for name, of in (("with the host", found.held), ("without", found.without))
+    ]
+    console().print(table(("held out: TTFT and TPOT", "median error", "P90"), rows))
 
 
 def _document(found: Fit) -> dict[str, Any]:

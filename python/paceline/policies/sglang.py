@@ -28,6 +28,8 @@ def sglang(
     chunked_prefill_size: int = 8192,
     max_running_requests: int = 2048,
     prefix_caching: bool = False,
+    receive_interval: int = 1,
+    overlap_schedule: bool = False,
     routing: Routing = "fewest_requests",
 ) -> Policy:
     """Prefill first: waiting requests that fit run a step of prefill; decodes run when there is none.
@@ -52,6 +54,13 @@ def sglang(
     prefix_caching
         Whether full blocks are kept for later requests that start the same.
         SGLang's default is on; here it needs a trace that says what prompts share.
+    receive_interval
+        Decode steps from one look for new requests to the next
+        (``--scheduler-recv-interval``); after a prefill step the scheduler looks at
+        once. A request then waits for up to so many steps before it is prefilled.
+    overlap_schedule
+        Whether a step is decided when the one before it starts, as SGLang does unless
+        ``--disable-overlap-schedule`` is given.
     routing
         Which instance an arrival joins.
 
@@ -73,7 +82,9 @@ def sglang(
     Notes
     -----
     Source: SGLang 0.5.23, ``srt/managers/schedule_policy.py``,
-    ``schedule_batch.py`` and ``scheduler.py``. Not modelled: the share of future
+    ``schedule_batch.py`` and ``scheduler.py``; of ``receive_interval``,
+    ``scheduler_recv_skipper.py`` of 0.5.9 (a decode step counts as 1, one with a prompt as
+    1,000). Not modelled: the share of future
     decode tokens that an admission reserves (``new_token_ratio``), so this policy
     retracts more often where memory is short; that ``lpm`` admits a request last
     if it shares a prefix with one that waits before it; that a retracted request
@@ -96,5 +107,7 @@ def sglang(
         victim="fewest_generated",
         allocation="chunk_if_all_fits",
         prefix_cache=PrefixCache(unknown_first=True) if prefix_caching else None,
+        receive_interval=receive_interval,
+        schedule_ahead=overlap_schedule,
     )
     return Policy(name=f"sglang-{schedule_policy}", scheduler=scheduler, on_arrival=routing)

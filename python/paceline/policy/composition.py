@@ -76,6 +76,11 @@ class Composition(Protocol):
         ...
 
     @property
+    def receive_interval(self) -> int:
+        """Steps without a prompt from one receipt of arrivals to the next."""
+        ...
+
+    @property
     def classes(self) -> Sequence[Class]:
         """Classes of requests."""
         ...
@@ -295,6 +300,10 @@ def _check_ranked(scheduler: Composition) -> None:
     for name in ("schedule_ahead", "requeue_late", "decodes_first"):
         if getattr(scheduler, name):
             raise PolicyError(f"{name} must be False where the order ranks requests, was True")
+    if scheduler.receive_interval > 1:
+        raise PolicyError(
+            f"receive_interval must be 1 where the order ranks requests, was {scheduler.receive_interval}"
+        )
     for each in scheduler.classes:
         if not isinstance(each.when, Expr):
             continue

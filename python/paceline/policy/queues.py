@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from paceline._arguments import typed, typed_fields
+from paceline._check import said
 from paceline.errors import PolicyError
 from paceline.policy.checks import duration, whole
 from paceline.policy.expressions.namespaces import req
@@ -15,7 +16,18 @@ from paceline.policy.expressions.tree import Expr, Operand
 from paceline.policy.expressions.wire import Names, to_wire
 from paceline.policy.value import Value
 
-__all__ = ["Class", "Displace", "Keys", "Levels", "Quantum", "Refresh", "keys_of", "ranked", "refuse_drift"]
+__all__ = [
+    "Class",
+    "Displace",
+    "Keys",
+    "Levels",
+    "Quantum",
+    "Refresh",
+    "check_classes",
+    "keys_of",
+    "ranked",
+    "refuse_drift",
+]
 
 MOST_KEYS = 3
 """The most keys of a class; requests with equal keys are ranked by arrival."""
@@ -323,3 +335,22 @@ def refuse_drift(keys: Sequence[Expr], what: str, refresh: Refresh | None) -> No
                 f"evaluated: {field!r} in {key!r} drifts. Give refresh=Refresh(steps=...) or "
                 f"Refresh(seconds=...), or make it change in steps: {field!r} // 100, ilog2({field!r})"
             )
+
+
+def check_classes(classes: Sequence[object]) -> None:
+    """Check `classes`: of different names, and all but the last with a condition.
+
+    Raises
+    ------
+    PolicyError
+        Names the class, and the rule.
+    """
+    names = set()
+    for place, each in enumerate(classes):
+        if not isinstance(each, Class):
+            raise PolicyError(f"classes must be Class(...), was {said(each)}")
+        if each.name in names:
+            raise PolicyError(f"classes must have different names, was {each.name!r} twice")
+        names.add(each.name)
+        if each.when is None and place < len(classes) - 1:
+            raise PolicyError(f"only the last of classes may have no condition: {each!r} takes every request")

@@ -21,7 +21,7 @@ from paceline.policy.expressions.tree import Expr, Operand
 from paceline.policy.expressions.wire import Names
 from paceline.policy.expressions.wire import to_wire as expression_to_wire
 from paceline.policy.loras import Loras
-from paceline.policy.queues import Class, Displace, Keys, Refresh, ranked
+from paceline.policy.queues import Class, Displace, Keys, Refresh, check_classes, ranked
 from paceline.policy.ranking import accumulators_of, keys_in, levels_of, quantum_of, reads_cached, to_wire
 from paceline.policy.stages import (
     Admit,
@@ -161,6 +161,11 @@ class Scheduler(Value):
         freed and drafts that were accepted since, so that an arrival waits for one
         more step. Beside drafts the stages must be `Running` and
         ``Admit(unless_preempted=True)``, and preemption by recompute.
+    receive_interval
+        Steps without a prompt from one look for arrivals to the next: requests that
+        arrive in between wait, though there may be room for them. After a step with a
+        prompt, and while no step is in progress, arrivals are received at once; 1: at
+        each step. SGLang's ``--scheduler-recv-interval``.
 
     Raises
     ------
@@ -174,7 +179,8 @@ class Scheduler(Value):
 
     Notes
     -----
-    Source: vLLM 0.33.0, ``vllm/v1/core/sched/scheduler.py``; the sources of other
+    Source: vLLM 0.33.0, ``vllm/v1/core/sched/scheduler.py``; of ``receive_interval``
+    SGLang 0.5.9, ``srt/managers/scheduler_recv_skipper.py``; those of other
     engines are named with their policies, in `paceline.policies`.
     """
 
@@ -205,6 +211,7 @@ class Scheduler(Value):
     requeue_late: bool = False
     prefix_cache: PrefixCache | None = None
     schedule_ahead: bool = False
+    receive_interval: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stages", tuple(self.stages))
@@ -226,6 +233,10 @@ class Scheduler(Value):
                 f"{said(self.max_num_seqs)}"
             )
         threshold(self.long_prefill_token_threshold)
+        if not 1 <= self.receive_interval < 2**32 - 1:
+            raise PolicyError(
+                f"receive_interval must be 1 to {2**32 - 2} steps, was {said(self.receive_interval)}"
+            )
         for name in ("max_num_partial_prefills", "max_long_partial_prefills"):
             if not 0 <= getattr(self, name) < 2**32 - 1:
                 raise PolicyError(
@@ -264,7 +275,7 @@ class Scheduler(Value):
             )
         if self.admits is not None:
             object.__setattr__(self, "admits", condition(self.admits, "admits", Scope.QUEUE))
-        _check_classes(self.classes)
+        check_classes(self.classes)
         if self._is_named("longest_prefix") and self.prefix_cache is None:
             raise PolicyError("order must not be longest_prefix where prefix_cache is None")
         if self.ranks:
@@ -424,6 +435,7 @@ class Scheduler(Value):
             if self.prefix_cache is None
             else self.prefix_cache.to_wire(names or Names()),
             "schedule_ahead": self.schedule_ahead,
+            **({"receive_interval": self.receive_interval} if self.receive_interval > 1 else {}),
         }
 
     def _limits(self, names: Names, ticks_per_s: float) -> dict[str, object]:
@@ -457,18 +469,6 @@ class Scheduler(Value):
             return {"kind": "wait"}
         displace = self.admission if isinstance(self.admission, Displace) else Displace()
         return displace.to_wire(names)
-
-
-def _check_classes(classes: Sequence[object]) -> None:
-    names = set()
-    for place, each in enumerate(classes):
-        if not isinstance(each, Class):
-            raise PolicyError(f"classes must be Class(...), was {said(each)}")
-        if each.name in names:
-            raise PolicyError(f"classes must have different names, was {each.name!r} twice")
-        names.add(each.name)
-        if each.when is None and place < len(classes) - 1:
-            raise PolicyError(f"only the last of classes may have no condition: {each!r} takes every request")
 
 
 def _stage(stage: Stage, ticks_per_s: float, preemption: object) -> dict[str, Any]:

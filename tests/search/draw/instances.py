@@ -133,6 +133,7 @@ def unranked_scheduler(source: Source) -> Wire:
         "requeue_late": source.chance(0.4),
         "prefix_cache": _cache(source) if cached else None,
         "schedule_ahead": source.chance(0.35),
+        **({"receive_interval": source.pick((2, 3, 5, 9))} if source.chance(0.25) else {}),
     }
 
 
@@ -151,6 +152,8 @@ def malform(source: Source, scheduler: Wire) -> None:
         case "flags":
             for name in ("decodes_first", "requeue_late", "schedule_ahead"):
                 scheduler[name] = source.chance(0.5)
+            if source.chance(0.5):
+                scheduler["receive_interval"] = 4
         case "allocation":
             scheduler["allocation"] = source.pick(("chunk", "chunk_if_all_fits", "sequence"))
         case _:

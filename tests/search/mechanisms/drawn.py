@@ -114,6 +114,8 @@ def _of_instance(instance: Wire) -> Iterator[str]:
     for name in FLAGS:
         if scheduler[name]:
             yield f"flag: {name}"
+    if scheduler.get("receive_interval", 1) > 1:
+        yield "flag: receive_interval"
     if not scheduler["refund"]:
         yield "flag: not refund"
     if scheduler["watermark_blocks"]:

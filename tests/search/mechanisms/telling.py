@@ -17,6 +17,7 @@ IN_SCHEDULER = (
     *("long_prefill_token_threshold", "threshold_when_alone", "exclusive_prefill", "victim", "allocation"),
     *("watermark_blocks", "watermark_when_idle", "spare_block", "decodes_first", "refund"),
     *("stop_at_own_preemption", "preemption", "requeue_late", "prefix_cache", "schedule_ahead", "admission"),
+    "receive_interval",
 )
 IN_STAGES = (
     *("unless_preempted", "unless_swapped", "count_decodes", "gather", "chunked"),
@@ -101,7 +102,7 @@ def _changed(config: Wire, name: str, change: Callable[[Wire], Wire]) -> Iterato
 
 
 def _plain_field(name: str, scheduler: Wire) -> Wire:
-    return {**scheduler, name: SIMPLE[name]}
+    return {**scheduler, name: SIMPLE[name]} if name in scheduler else scheduler
 
 
 def _plain_stages(name: str, scheduler: Wire) -> Wire:

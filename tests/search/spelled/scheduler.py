@@ -60,6 +60,7 @@ def spell(wire: Wire, blocks: int) -> Scheduler:
     return Scheduler(
         **{name: wire[name] for name in ALIKE},
         **_limits(wire),
+        receive_interval=wire.get("receive_interval", 1),
         stages=tuple(_stage(stage, wire["preemption"].get("blocks", 0)) for stage in wire["stages"]),
         **_order(wire["order"]),
         # Ranks choose the victim: with them the public API takes no other choice.

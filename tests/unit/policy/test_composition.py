@@ -140,6 +140,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "no unless_swapped",
     ),
     "ranks decided ahead": ({"order": req.score, "schedule_ahead": True}, "schedule_ahead must be False"),
+    "ranks and arrivals at some steps": (
+        {"order": req.score, "receive_interval": 2},
+        "receive_interval must be 1 where the order ranks requests, was 2",
+    ),
+    "no step that receives arrivals": ({"receive_interval": 0}, "receive_interval must be 1 to"),
     "ranks and a late queue": ({"order": req.score, "requeue_late": True}, "requeue_late must be False"),
     "ranks and an order of decodes": (
         {"order": req.score, "decodes_first": True},

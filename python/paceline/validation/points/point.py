@@ -41,6 +41,8 @@ class Server:
         Of them, those that only prefill; 0: prompts and decodes share instances.
     max_num_seqs, max_num_batched_tokens
         The scheduler's limits; None: the engine's defaults.
+    receive_interval
+        Steps from one receipt of arrivals to the next.
     num_blocks
         KV blocks as the server logged them; None: those of the memory rule.
     memory
@@ -61,6 +63,7 @@ class Server:
     prefill: int = 0
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
+    receive_interval: int = 1
     num_blocks: int | None = None
     memory: float = 0.9
     prefix_caching: bool = False

@@ -19,6 +19,7 @@ from paceline._fork import use
 from paceline.errors import ConfigError, PacelineError
 from paceline.validation.points.point import Point, Refused
 from paceline.validation.points.predicting import Predicted, predict_point
+from paceline.validation.points.ranking import ranking
 from paceline.validation.points.readers import Unread, read_points
 from paceline.validation.points.scoring import by_cost, by_group, by_peer, chosen_errors, scores, worst
 from paceline.validation.points.serving import COSTS, Unserved, cluster_of, policy_of, profiles
@@ -94,6 +95,7 @@ class SuiteResult:
             "groups": by_group(self.points),
             "costs": by_cost(self.points),
             "peers": by_peer(self.points),
+            "ranking": ranking(self.points),
             "fitted": scores(chosen_errors(one for one in self.points if one.point.fitted)),
             "not_fitted": scores(chosen_errors(one for one in self.points if not one.point.fitted)),
             "refused": self.reasons(),

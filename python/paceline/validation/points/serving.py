@@ -19,7 +19,7 @@ from paceline.model import Model
 from paceline.policies.disaggregated import disaggregated
 from paceline.policies.sglang import sglang
 from paceline.policies.vllm import vllm
-from paceline.policy import Policy, pick
+from paceline.policy import Admit, Policy, Running, Scheduler, pick
 from paceline.validation.points.point import Server
 from paceline.validation.prediction import decides_ahead
 
@@ -42,6 +42,8 @@ _FEW_SEATS = (0, 8)
 _ASYNCHRONOUS = ("0.11.1",)
 #: TensorRT-LLM's defaults of ``max_num_tokens`` and ``max_batch_size``, and the tokens of its KV blocks.
 _TRTLLM = (8192, 2048, 32)
+#: SGLang's default of ``chunked_prefill_size`` on GPUs of 80 GB and more.
+_SGLANG_CHUNK = 8192
 
 
 class Unserved(Exception):
@@ -112,7 +114,8 @@ def cluster_of(
     known
         Versions of imported kernels by GPU and engine, as :func:`profiles` returns them.
     hosts
-        Whether the host time of its engine's version is added, where that was measured.
+        Whether the host time of its engine's version is added, where that was measured; that of the newest
+        one where the data do not say the version.
 
     Raises
     ------
@@ -134,12 +137,19 @@ def cluster_of(
         )
         links = Links(port="nvlink-h100") if server.prefill else None
         cluster = Cluster(server.instances * [instance], links=links)
-        host = EngineHost.of(server.engine, server.version) if hosts else None
+        host = _host(server) if hosts else None
         return cluster if host is None else host.on(cluster)
     except FitError as error:
         raise Unserved("the weights leave no memory for KV, by vLLM's rule") from error
     except ConfigError as error:
         raise Unserved(_in_few_words(str(error))) from error
+
+
+def _host(server: Server) -> EngineHost | None:
+    """Return the host of a server's version; one that the data do not say counts as a new one."""
+    if not server.version:
+        return EngineHost.newest(server.engine)
+    return EngineHost.of(server.engine, server.version)
 
 
 def _in_few_words(message: str) -> str:
@@ -154,14 +164,18 @@ def policy_of(server: Server) -> Policy:
     """Return the scheduler of a server's engine and version, and how it routes.
 
     vLLM's is its own, asynchronous by default from 0.14 on, or where its flags say so; a version that the
-    data do not say counts as a new one. SGLang's is its own. TensorRT-LLM's is not modelled: vLLM's stands
-    for it, with TensorRT-LLM's limits.
+    data do not say counts as a new one. SGLang's is its own, with its overlapped schedule. TensorRT-LLM's is
+    not modelled: vLLM's stands for it, with TensorRT-LLM's limits and whole prompts, as it cuts prompts only
+    where ``enable_chunked_prefill`` is set.
     """
     if server.engine == "sglang":
-        return sglang()
+        return sglang(
+            chunked_prefill_size=server.max_num_batched_tokens or _SGLANG_CHUNK,
+            receive_interval=server.receive_interval,
+            overlap_schedule=True,
+        )
     if server.engine == "trtllm":
-        tokens, most, _ = _TRTLLM
-        return vllm(max_num_batched_tokens=tokens, max_num_seqs=most, async_scheduling=True)
+        return _trtllm(server)
     version = version_key(server.version)[:2]
     seats = server.max_num_seqs
     if seats is None and version and version <= _FEW_SEATS:
@@ -183,3 +197,15 @@ def policy_of(server: Server) -> Policy:
     if server.instances > 1:
         return replace(policy, on_arrival=pick(min=0, ties="random"))
     return policy
+
+
+def _trtllm(server: Server) -> Policy:
+    """Return what stands for TensorRT-LLM's scheduler: prompts and decodes in one step, prompts whole."""
+    tokens, most, _ = _TRTLLM
+    scheduler = Scheduler(
+        max_num_batched_tokens=server.max_num_batched_tokens or tokens,
+        max_num_seqs=server.max_num_seqs or most,
+        stages=(Running(), Admit(chunked=False, unless_preempted=True)),
+        schedule_ahead=True,
+    )
+    return Policy(name="trtllm", scheduler=scheduler, on_arrival="fewest_requests")

@@ -289,8 +289,9 @@ impl SchedulerConfig {
                 "must be running and admit, which also swaps requests in by rank, if requests are ranked";
             return Err(("stages", rule));
         }
-        if self.schedule_ahead || self.requeue_late || self.decodes_first {
-            let rule = "must not be by rank together with schedule_ahead, requeue_late or decodes_first";
+        if self.holds_arrivals() || self.requeue_late || self.decodes_first {
+            let rule = "must not be by rank together with schedule_ahead, a receive_interval above 1, requeue_late or \
+                decodes_first";
             return Err(("order", rule));
         }
         Ok(())

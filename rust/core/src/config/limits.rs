@@ -159,6 +159,7 @@ impl SchedulerConfig {
         let at = |field: &'static str| move || format!("instances[{instance}].scheduler.{field}");
         within(at("max_num_batched_tokens"), 1, MOST, self.max_num_batched_tokens)?;
         within(at("max_num_seqs"), 1, MOST, self.max_num_seqs)?;
+        within(at("receive_interval"), 1, MOST, self.receive_interval)?;
         within(at("long_prefill_token_threshold"), 0, MOST, self.long_prefill_token_threshold)?;
         let least = self.varying.tokens.as_ref().map_or(1, |budget| budget.least);
         within(at("varying.tokens.least"), 1, self.max_num_batched_tokens, least)?;

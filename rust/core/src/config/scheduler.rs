@@ -62,6 +62,15 @@ pub struct SchedulerConfig {
     /// Whether a step is decided when the step before it starts. Such a decision sees no request that arrived, and no
     /// block that was freed, after that.
     pub schedule_ahead: bool,
+    /// Steps without a prompt from one look for arrivals to the next; 1: each step looks. After a step with a prompt, and
+    /// while no step is in progress, arrivals are received at once.
+    #[serde(default = "every_step")]
+    pub receive_interval: u64,
+}
+
+/// By default arrivals are received at each step.
+fn every_step() -> u64 {
+    1
 }
 
 /// A stage of forming a step.
@@ -251,6 +260,11 @@ pub struct PrefixCacheConfig {
 }
 
 impl SchedulerConfig {
+    /// Whether arrivals wait apart from the queue until a step receives them.
+    pub(crate) fn holds_arrivals(&self) -> bool {
+        self.schedule_ahead || self.receive_interval > 1
+    }
+
     /// Whether prompts may be cut into chunks.
     pub(crate) fn cuts_prompts(&self) -> bool {
         let whole = |stage: &Stage| {

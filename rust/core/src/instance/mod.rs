@@ -136,7 +136,7 @@ impl Instance {
                 BlockSize::new(config.block_tokens, config.state_blocks),
                 config.cost.reads_longest(),
             ),
-            queues: Queues::new(&scheduler.order),
+            queues: Queues::new(&scheduler.order, scheduler.receive_interval),
             ranking: rules.map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap))),
             run: RunState::default(),
             speculator,

@@ -205,6 +205,21 @@ def test_an_arrival_waits_for_the_step_that_is_decided_already() -> None:
     assert tokens(ahead)[1] == [30]
 
 
+def test_an_arrival_waits_for_the_step_that_receives_it() -> None:
+    """Steps of 10 with a receipt every three of them without a prompt: row 0's prompt ends at 10.
+
+    Row 1 arrives before that, and is received then. Its prompt ends at 20, so that arrivals are received at
+    20 and 50. Row 2 arrives at 21. Row 3 arrives when nothing runs, and is received at once.
+    """
+    requests = [TraceRequest(0, 2, 7), TraceRequest(5, 2, 1), TraceRequest(21, 2, 1), TraceRequest(95, 2, 1)]
+    assert tokens(replayed(requests, RUNNING, admit(), step=10))[1:] == [[20], [40], [105]]
+    between = tokens(replayed(requests, RUNNING, admit(), step=10, receive_interval=3))
+    assert between == [[10, 20, 30, 40, 50, 60, 70], [20], [60], [105]]
+    ahead = tokens(replayed(requests, RUNNING, admit(), step=10, receive_interval=3, schedule_ahead=True))
+    # The receipt at 10 sees what had arrived by 0, the start of that step; the one at 40 sees both rows.
+    assert ahead[1:3] == [[50], [50]]
+
+
 def test_blocks_of_a_finished_request_are_free_from_the_step_after_the_next() -> None:
     """Row 1 fits only without row 0, which finishes at 10; the step at 10 is decided already, and empty."""
     requests = [TraceRequest(0, 4, 1), TraceRequest(0, 4, 1), TraceRequest(0, 1, 3)]

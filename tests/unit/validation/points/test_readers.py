@@ -76,12 +76,13 @@ def test_a_row_that_is_not_modelled_is_refused_by_name(
 
 
 def test_lengths_are_drawn_but_in_the_sweep_that_shows_equal_ones(tmp_path: Path) -> None:
-    sweep = {"backend": "sglang", "backend_version": "0.5.1.post1"}
-    write(tmp_path / "points.csv", [samples.AICONFIGURATOR, {**samples.AICONFIGURATOR, **sweep}])
+    other = {"backend": "sglang", "backend_version": "0.5.1.post1", "source": "db-dump"}
+    sweep = {**other, "source": "nvidia-sweep/h100_sxm/sglang"}
+    write(tmp_path / "points.csv", [{**samples.AICONFIGURATOR, **changed} for changed in (other, sweep)])
     drawn, alike = (one for one in read_points(tmp_path) if isinstance(one, Point))
     assert drawn.workload.load(0).trace.frame["prompt_tokens"].n_unique() > 5
     assert alike.workload.load(0).trace.frame["prompt_tokens"].to_list() == [256] * 40
-    assert (drawn.fitted, alike.fitted) == ("", "that lengths are equal")
+    assert (drawn.fitted, alike.fitted) == ("", "how equal lengths are")
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,32 @@ def test_a_row_without_means_is_scored_by_its_medians(tmp_path: Path) -> None:
     assert (whole.statistic, whole.precision, whole.server.version) == ("mean", "mxfp4", "0.22.0")
     assert medians.measured == {"ttft": 0.04, "tpot": 0.010, "e2e": 1.2}
     assert medians.statistic == "median"
+
+
+def test_flags_are_those_of_the_public_scripts(tmp_path: Path) -> None:
+    """dsr1_fp8_b200.sh: --scheduler-recv-interval 10, or 30 from 16 requests in flight on; chunks of 32768.
+
+    dsr1_fp8_h200_trt.sh: --max_num_tokens is the prompt, the requests and 64, in steps of 64, at least 8192.
+    """
+    shape = {"model": "deepseek-ai/DeepSeek-R1", "precision": "fp8", "decode_tp": 8, "hardware": "b200"}
+    changes: list[dict[str, Any]] = [
+        {"framework": "sglang", "conc": 8},
+        {"framework": "sglang", "conc": 16},
+        {"framework": "sglang", "hardware": "h200"},
+        {"framework": "trt", "hardware": "h200", "isl": 8192, "conc": 64},
+    ]
+    write(tmp_path / "a.csv", [{**samples.INFERENCEX, **shape, **changed} for changed in changes])
+    servers = [one.server for one in read_points(tmp_path) if isinstance(one, Point)]
+    assert [one.receive_interval for one in servers] == [10, 30, 1, 1]
+    assert [one.max_num_batched_tokens for one in servers] == [32768, 32768, 32768, 8320]
+
+
+def test_points_to_which_a_front_end_was_fitted_say_so(tmp_path: Path) -> None:
+    bare = {"framework": "trt", "image": ""}
+    rows = [{**samples.INFERENCEX, **changed} for changed in ({}, {"framework": "trt"}, bare)]
+    write(tmp_path / "a.csv", rows)
+    found = [one.fitted for one in read_points(tmp_path) if isinstance(one, Point)]
+    assert found == ["", "", "front end"]
 
 
 def test_rows_of_low_quality_and_of_other_designs_are_refused(tmp_path: Path) -> None:

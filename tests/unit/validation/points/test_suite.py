@@ -201,7 +201,11 @@ def test_the_scheduler_is_that_of_the_engine_and_version() -> None:
     scheduler: Any = old.scheduler
     assert (scheduler.max_num_seqs, scheduler.schedule_ahead) == (256, False)
     assert [each.scheduler.schedule_ahead for each in (new, first)] == [True, True]  # type: ignore[union-attr]
-    assert policy_of(server(engine="sglang")).name == "sglang-fcfs"
+    sglang: Any = policy_of(server(engine="sglang", receive_interval=30)).scheduler
+    assert (sglang.receive_interval, sglang.max_num_batched_tokens, sglang.schedule_ahead) == (30, 8192, True)
+    trtllm: Any = policy_of(server(engine="trtllm", max_num_batched_tokens=20000)).scheduler
+    assert (trtllm.max_num_batched_tokens, trtllm.max_num_seqs) == (20000, 2048)
+    assert not any(getattr(stage, "chunked", False) for stage in trtllm.stages)
     assert policy_of(server(instances=2, prefill=1)).name == "disaggregated"
 
 
@@ -218,6 +222,8 @@ def test_host_time_is_that_of_the_version() -> None:
     cluster = cluster_of(server(version="0.19.0"), "roofline", {})
     assert (cluster.frontend_s, cluster.instances[0].cost) == (0.008, Roofline())
     assert cluster_of(server(version="0.14.0"), "roofline", {}).frontend_s == 0
+    # A version that the data do not say counts as a new one.
+    assert cluster_of(server(engine="trtllm", version=""), "roofline", {}).frontend_s == 0.030
     assert cluster_of(server(version="0.19.0"), "roofline", {}, hosts=False).frontend_s == 0
     later: Any = cluster_of(server(version="0.12.0"), "roofline", {}).instances[0].cost
     plain = Instance(model="llama-3.1-8b", gpu="h100-sxm").resolved_gpu

@@ -67,5 +67,5 @@ def withdraw(state: State, request: Request, now: int) -> None:
     state.enqueue(request, now)
     request.level = 0
     queue = state.queue
-    (queue.unknown if state.settings.schedule_ahead else queue.waiting).append(request)
+    (queue.unknown if state.settings.holds_arrivals else queue.waiting).append(request)
     state.enter_ranking(request, now)

@@ -22,6 +22,20 @@ def release_due(state: State, until: int | None) -> None:
             state.queue.waiting.append(request)
 
 
+def receive_all(state: State) -> bool:
+    """Queue all arrivals, as no step can be formed; return whether there were any."""
+    arrived = bool(state.queue.unknown)
+    state.unreceived_steps = 0
+    release_due(state, None)
+    return arrived
+
+
+def note_step(state: State, step: Step) -> None:
+    """Count a step that ends since the latest receipt of arrivals; after a prompt, one is due."""
+    interval = state.settings.receive_interval
+    state.unreceived_steps = 0 if step.prefills or state.batch else (state.unreceived_steps + 1) % interval
+
+
 def recall_ended(state: State) -> None:
     """Put the requests that have ended with the latest step back at their places among the running ones."""
     ended = state.ended
@@ -97,11 +111,10 @@ def catch_up(state: State) -> bool:
     Requests that were handed over and that the step did not see are seen from now on.
     """
     handed_over = state.started is not None and bool(state.incoming.offered or state.incoming.received)
-    arrived = bool(state.queue.unknown)
     # With a tier, a step that was in flight hid what it reported, and the blocks that it wrote to.
     flew = state.tier is not None and bool(state.in_flight)
     state.started, state.in_flight = None, []
-    release_due(state, None)
+    arrived = receive_all(state)
     if state.tier is not None:
         state.tier.land()
     return end_decision(state) or arrived or handed_over or flew

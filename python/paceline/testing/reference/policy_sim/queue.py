@@ -21,7 +21,7 @@ class Queue:
         Requests that hold blocks while a tier's copies of chunks are loaded into them, and until they are
         admitted, in the order in which the loads began.
     unknown : list of Request
-        Arrivals that the scheduler does not know of yet, where it decides a step ahead.
+        Arrivals that the scheduler does not know of yet: it decides a step ahead, or receives at some steps.
     """
 
     def __init__(self, settings: Settings, memory: Memory, ranking: Ranking | None) -> None:

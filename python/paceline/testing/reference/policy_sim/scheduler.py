@@ -10,7 +10,9 @@ from paceline.testing.reference.policy_sim.async_arrivals import (
     catch_up,
     end_decision,
     forget_outcome,
+    note_step,
     recall_ended,
+    receive_all,
     release_due,
 )
 from paceline.testing.reference.policy_sim.contents import Contents
@@ -108,7 +110,7 @@ class Scheduler:
         """Queue a request that arrives or has migrated here."""
         self.state.enqueue(request, now)
         queue = self.state.queue
-        (queue.unknown if self.settings.schedule_ahead else queue.waiting).append(request)
+        (queue.unknown if self.settings.holds_arrivals else queue.waiting).append(request)
         request.position, request.joined, request.level = None, now, 0
         self.state.enter_ranking(request, now)
 
@@ -121,8 +123,9 @@ class Scheduler:
         if state.tier is not None and not state.tier.wake(now):
             state.wakes = state.tier.ends
             return None
+        if state.unreceived_steps == 0:
+            release_due(state, state.started if ahead else None)
         if ahead:
-            release_due(state, state.started)
             recall_ended(state)
         if self.ranking is not None:
             self.ranking.promote(self.running + state.queue.waiting, state.scope, now, state.formed)
@@ -134,7 +137,7 @@ class Scheduler:
             requeue_late_victims(state, step)
             if step.tokens:
                 return self._settle(step)
-            unseen = ahead and self._catch_up()
+            unseen = self._catch_up()
             if state.tier is not None:
                 step.free_blocks = self.memory.free
                 again, state.wakes = state.tier.pass_step(step)
@@ -152,6 +155,7 @@ class Scheduler:
         state = self.state
         state.started, state.before = step.start, state.running.copy()
         state.in_flight = list(step.tokens) if self.settings.schedule_ahead else []
+        note_step(state, step)
         accumulators = None if self.ranking is None else self.ranking.accumulators
         if accumulators is not None:
             accumulators.now = now
@@ -343,7 +347,7 @@ class Scheduler:
         return stage["gather"] is None or has_gathered(self.state, stage["gather"], step.start)
 
     def _catch_up(self) -> bool:
-        return catch_up(self.state)
+        return catch_up(self.state) if self.settings.schedule_ahead else receive_all(self.state)
 
     def _settle(self, step: Step) -> Step:
         """Finish the decision of a step."""

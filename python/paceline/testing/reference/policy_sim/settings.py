@@ -7,6 +7,8 @@ from typing import Any
 
 from paceline.testing.reference.policy_sim.speculation import Speculation
 
+_DEFAULTS = {"admission": {"kind": "wait"}, "varying": {}, "joining": {}, "receive_interval": 1}
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -35,6 +37,7 @@ class Settings:
     requeue_late: bool
     prefix_cache: dict[str, Any] | None
     schedule_ahead: bool
+    receive_interval: int
     varying: dict[str, Any]
     joining: dict[str, Any]
     speculation: Speculation
@@ -47,8 +50,13 @@ class Settings:
             state_blocks=instance.get("state_blocks", 0),
             state_bytes=instance.get("state_bytes", 0),
             speculation=Speculation(instance.get("speculation"), instance["max_model_len"]),
-            **{"admission": {"kind": "wait"}, "varying": {}, "joining": {}, **instance["scheduler"]},
+            **_DEFAULTS | instance["scheduler"],
         )
+
+    @property
+    def holds_arrivals(self) -> bool:
+        """Whether arrivals wait apart from the queue until a step receives them."""
+        return self.schedule_ahead or self.receive_interval > 1
 
     @property
     def ranked(self) -> bool:

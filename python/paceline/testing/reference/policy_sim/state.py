@@ -38,6 +38,8 @@ class State:
         Steps decided so far.
     started : int or None
         Start of the latest step; None if no step is decided ahead.
+    unreceived_steps : int
+        Steps without a prompt since arrivals were received; 0: the next step receives them.
     copied_out, copied_in : int
         Blocks copied that have not been charged to a step yet.
     batch : dict of Request to int
@@ -76,6 +78,7 @@ class State:
     running: list[Request] = field(default_factory=list)
     formed: int = 0
     started: int | None = None
+    unreceived_steps: int = 0
     copied_out: int = 0
     copied_in: int = 0
     batch: dict[Request, int] = field(default_factory=dict)

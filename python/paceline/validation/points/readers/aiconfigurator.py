@@ -6,6 +6,7 @@ from pathlib import Path
 
 from paceline.validation.points.names import gpu_of, model_of
 from paceline.validation.points.point import Engine, Point, Server
+from paceline.validation.points.readers.scripts import Flags, flags_of, front_end_fitted
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import APART, ATTENTION_PARALLEL, DRAFTS, MIXED_EXPERTS, NotModelled
 from paceline.validation.points.workloads import Closed
@@ -15,10 +16,18 @@ __all__ = ["COLUMNS", "read"]
 COLUMNS = ("silicon_ttft_ms", "silicon_tpot_ms", "backend", "system", "concurrency", "attention_dp_size")
 _ENGINES: dict[str, Engine] = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm"}
 
-#: The sweep whose requests have equal lengths, although the file's description has them drawn: in a closed
-#: loop these end together, and the next ones prefill together. With drawn lengths the replay's TTFT is 86%
-#: below the measured one and TPOT 31% above (medians of 24 points), with equal ones they are 6% and 7% off.
-_ALIKE = ("sglang", "0.5.1.post1")
+#: The sweeps of NVIDIA. AIConfigurator's scripts send requests of equal lengths (``aiperf --isl-stddev 0
+#: --osl-stddev 0``), although the file's description has them drawn: in a closed loop these end together,
+#: and the next ones prefill together. On a server this lock is loosened by what the replay does not know,
+#: such as the order of HTTP responses. Lengths that differ by a small share stand for it: here is the
+#: shortest length as a share of the longest, fitted to half of a sweep's points and checked on the rest.
+_SWEEP = "nvidia-sweep"
+_LEAST = {
+    ("sglang", "0.5.1.post1"): 1.0,
+    ("sglang", "0.5.6.post2"): 0.98,
+    ("vllm", "0.12.0"): 0.995,
+    ("trtllm", "1.0.0rc3"): 0.995,
+}
 
 
 def read(file: Path, name: str) -> Found:
@@ -31,30 +40,36 @@ def _point(place: str, row: Row) -> Point:
     model, precision = model_of(row["model_path"], row["precision"] or row["gemm_quant_mode"])
     tensor, whole = _split(row, mixture=model.experts is not None)
     version = row["backend_version"] or ""
+    version = version if version[:1].isdigit() else ""
     measured = known(ttft=1e-3 * row["silicon_ttft_ms"], tpot=1e-3 * row["silicon_tpot_ms"])
-    fitted = version.startswith(("0.12", "1.0.0rc3")) and "sweep" in row["source"]
-    alike = version == _ALIKE[1] and row["backend"] == _ALIKE[0]
+    sweep = row["source"].startswith(_SWEEP)
+    least = _LEAST.get((row["backend"], version)) if sweep else None
+    engine, gpu, concurrency = _ENGINES[row["backend"]], gpu_of(row["system"]), row["concurrency"]
+    fitted = "front end" if front_end_fitted(engine, version) else ""
+    fitted = "how equal lengths are" if least is not None else fitted
+    flags = Flags() if sweep else flags_of(engine, model.name, gpu, tensor, (row["isl"], concurrency))
     return Point(
         id=place,
         server=Server(
-            engine=_ENGINES[row["backend"]],
-            version=version if version[:1].isdigit() else "",
+            engine=engine,
+            version=version,
             model=model,
-            gpu=gpu_of(row["system"]),
+            gpu=gpu,
             tensor_parallel=tensor,
             expert_parallel=whole,
+            **flags._asdict(),
         ),
         precision=precision,
         workload=Closed(
             prompt_tokens=row["isl"],
             output_tokens=row["osl"],
-            concurrency=row["concurrency"],
-            requests=10 * row["concurrency"],
-            least=1.0 if alike else 0.8,
+            concurrency=concurrency,
+            requests=10 * concurrency,
+            least=least or 0.8,
         ),
         measured=measured,
-        in_flight=float(row["concurrency"]),
-        fitted="that lengths are equal" if alike else "host time of a step" if fitted else "",
+        in_flight=float(concurrency),
+        fitted=fitted,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from paceline.validation.points.names import engine_version, gpu_of, model_of
 from paceline.validation.points.point import Engine, Point, Server
+from paceline.validation.points.readers.scripts import flags_of, front_end_fitted
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import APART, ATTENTION_PARALLEL, DRAFTS, MIXED_EXPERTS, NotModelled
 from paceline.validation.points.workloads import Closed
@@ -37,15 +38,19 @@ def _point(place: str, row: Row) -> Point:
         raise NotModelled(MIXED_EXPERTS)
     statistic: Literal["mean", "median"] = "median" if row["mean_tpot"] is None else "mean"
     throughput = row["output_tput_per_gpu"]
+    engine, gpu = _ENGINES[row["framework"]], gpu_of(row["hardware"])
+    version = engine_version(row["image"])
+    flags = flags_of(engine, model.name, gpu, tensor, (row["isl"], row["conc"]))
     return Point(
         id=place,
         server=Server(
-            engine=_ENGINES[row["framework"]],
-            version=engine_version(row["image"]),
+            engine=engine,
+            version=version,
             model=model,
-            gpu=gpu_of(row["hardware"]),
+            gpu=gpu,
             tensor_parallel=tensor,
             expert_parallel=dealt > 1,
+            **flags._asdict(),
         ),
         precision=precision,
         workload=Closed(
@@ -63,4 +68,5 @@ def _point(place: str, row: Row) -> Point:
         ),
         statistic=statistic,
         in_flight=float(row["conc"]),
+        fitted="front end" if front_end_fitted(engine, version) else "",
     )

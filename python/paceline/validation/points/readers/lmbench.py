@@ -77,4 +77,5 @@ def _point(place: str, server: Server, precision: str, run: pl.DataFrame) -> Poi
         },
         in_flight=float(e2e.sum() / finish.max()) / server.instances,
         edge=bool(e2e[-fifth:].mean() > _GROWTH * e2e[fifth : 2 * fifth].mean()),
+        fitted="front end",
     )

@@ -15,8 +15,8 @@ impl Effects<'_> {
         let prompt = self.trace.prompt_tokens[row];
         let prefill = if self.on.settings.predicts { self.on.settings.predicted_prefill(prompt) } else { 0 };
         self.on.observers.load.add_arrival(prompt, prefill);
-        let ahead = self.on.settings.scheduler.schedule_ahead;
-        let first = if ahead {
+        let held = self.on.settings.scheduler.holds_arrivals();
+        let first = if held {
             rare();
             self.on.queues.ahead_mut().push(Queued { request, slot: None }, now);
             true
@@ -38,9 +38,10 @@ impl Effects<'_> {
         if self.on.settings.any_arrival_counts {
             rare();
             self.on.run.truncate(now)
-        } else if ahead {
+        } else if held {
             rare();
-            self.on.run.truncate_after_next(now)
+            let ahead = self.on.settings.scheduler.schedule_ahead;
+            self.on.run.truncate_at_receipt(self.on.queues.receipts(), ahead, now)
         } else if first {
             self.on.run.truncate(now)
         } else {

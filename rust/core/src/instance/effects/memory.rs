@@ -67,13 +67,22 @@ impl Effects<'_> {
             || self.on.tier.as_deref().is_some_and(HostTier::has_launched)
             || self.on.speculator.is_some()
                 && self.on.unseen.as_ref().is_some_and(|unseen| !unseen.is_empty());
-        self.on.queues.ahead_mut().started(Ticks::MAX);
-        self.on.queues.release_due(self.trace);
+        self.receive_all();
         self.end_decision(false, now);
         if let Some(tier) = self.on.tier.as_deref_mut() {
             rare();
             tier.land();
         }
+        any
+    }
+
+    /// Queues all arrivals: no step is in progress. Returns whether there were any.
+    #[inline(never)]
+    pub(in crate::instance) fn receive_all(&mut self) -> bool {
+        let any = self.on.queues.ahead().arrived() > 0;
+        self.on.queues.ahead_mut().started(Ticks::MAX);
+        self.on.queues.release_due(self.trace);
+        self.on.queues.receipts_mut().reset();
         any
     }
 

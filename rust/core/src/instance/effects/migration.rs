@@ -122,7 +122,7 @@ impl Effects<'_> {
         if self.on.ranking.is_some() {
             self.enter_ranking(slot, now, migrated.attained);
             self.on.queues.push_migrated(slot);
-        } else if self.on.settings.scheduler.schedule_ahead {
+        } else if self.on.settings.scheduler.holds_arrivals() {
             self.on.queues.ahead_mut().push(queued, now);
         } else {
             self.on.queues.waiting_mut().push_migrated(queued.request, slot, self.trace);

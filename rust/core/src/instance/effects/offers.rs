@@ -113,7 +113,7 @@ impl Effects<'_> {
         let attained = state.times.attained;
         if self.on.ranking.is_some() {
             self.enter_ranking(offer.slot, now, attained);
-        } else if self.on.settings.scheduler.schedule_ahead {
+        } else if self.on.settings.scheduler.holds_arrivals() {
             self.on.queues.ahead_mut().push(Queued { request, slot: Some(offer.slot) }, now);
         } else {
             self.on.queues.waiting_mut().push_migrated(request, offer.slot, self.trace);

@@ -15,9 +15,9 @@ impl Effects<'_> {
         self.on.observers.load.end_rest(now);
         let waiting = self.waiting();
         self.on.observers.stats.count_waiting(waiting, now);
-        if self.on.settings.scheduler.schedule_ahead {
+        if self.on.settings.scheduler.holds_arrivals() {
             rare();
-            self.on.queues.release_due(self.trace);
+            self.on.queues.receive(self.on.settings.scheduler.schedule_ahead, now, self.trace);
         }
     }
 

@@ -115,6 +115,11 @@ impl Effects<'_> {
             self.note_step(run.decodes && self.on.batch.decode_set().len() > 0);
             self.note_launches(run, steps);
         }
+        if self.on.settings.scheduler.receive_interval > 1 {
+            rare();
+            let prompts = self.on.batch.runs_prefills(&self.on.requests);
+            self.on.queues.receipts_mut().advance(steps, prompts);
+        }
         if self.on.transfers.has_admitted() {
             rare();
             for row in self.on.transfers.drain_admitted() {

@@ -3,12 +3,15 @@
 
 mod async_arrivals;
 mod fifo;
+mod receipts;
 
 pub(crate) use async_arrivals::AsyncArrivals;
 pub(crate) use fifo::{Queued, WaitingQueue};
+pub(crate) use receipts::Receipts;
 
 use super::request::{RequestTable, Slot};
 use crate::config::QueueOrder;
+use crate::time::Ticks;
 use crate::trace::Trace;
 
 /// The queues of one instance.
@@ -24,10 +27,11 @@ pub(crate) struct Queues {
     /// Requests preempted while the present step is formed, and queued once it is.
     requeued_after_step: Vec<Slot>,
     ahead: AsyncArrivals,
+    receipts: Receipts,
 }
 
 impl Queues {
-    pub(crate) fn new(order: &QueueOrder) -> Self {
+    pub(crate) fn new(order: &QueueOrder, receive_interval: u64) -> Self {
         Self {
             waiting: WaitingQueue::new(order),
             swapped: Vec::new(),
@@ -35,6 +39,7 @@ impl Queues {
             migrated_in: Vec::new(),
             requeued_after_step: Vec::new(),
             ahead: AsyncArrivals::default(),
+            receipts: Receipts::new(receive_interval),
         }
     }
 
@@ -58,7 +63,7 @@ impl Queues {
         &mut self.waiting
     }
 
-    /// The requests that arrived, and the blocks that were freed, since a step was decided ahead.
+    /// The requests that arrived and were not received yet, and the blocks that were freed since a step was decided ahead.
     pub(crate) fn ahead(&self) -> &AsyncArrivals {
         &self.ahead
     }
@@ -66,6 +71,16 @@ impl Queues {
     /// The same, to change.
     pub(crate) fn ahead_mut(&mut self) -> &mut AsyncArrivals {
         &mut self.ahead
+    }
+
+    /// When arrivals are received next.
+    pub(crate) fn receipts(&self) -> &Receipts {
+        &self.receipts
+    }
+
+    /// The same, to change.
+    pub(crate) fn receipts_mut(&mut self) -> &mut Receipts {
+        &mut self.receipts
     }
 
     /// Swapped-out requests, in the order in which they resume.
@@ -150,6 +165,19 @@ impl Queues {
         self.migrated_in = list;
     }
 
+    /// Queues the requests that the step which is formed at `now` receives: if a receipt is due, those that had arrived by
+    /// the start of the latest step where steps are decided `ahead`, else all.
+    #[inline(never)]
+    pub(crate) fn receive(&mut self, ahead: bool, now: Ticks, trace: &Trace) {
+        if !self.receipts.is_due() {
+            return;
+        }
+        if !ahead {
+            self.ahead.started(now);
+        }
+        self.release_due(trace);
+    }
+
     /// Queues the requests that had arrived by the start of the latest step.
     #[inline(never)]
     pub(crate) fn release_due(&mut self, trace: &Trace) {
@@ -161,10 +189,13 @@ impl Queues {
         }
     }
 
-    /// Whether the step after the one just decided may see something that this one did
-    /// not. `freed`: blocks were freed since.
-    pub(crate) fn has_news(&self, freed: bool) -> bool {
-        self.ahead.arrived() > 0 || freed && (self.waiting.len() > 0 || !self.swapped.is_empty())
+    /// For how many steps, up to `most`, the step just decided ahead or between two receipts sees all that the steps after
+    /// it may see. `freed`: blocks were freed since.
+    pub(crate) fn steps_without_news(&self, freed: bool, most: u64) -> u64 {
+        if freed && (self.waiting.len() > 0 || !self.swapped.is_empty()) {
+            return 1;
+        }
+        if self.ahead.arrived() > 0 { most.min(self.receipts.steps_to_next(1)) } else { most }
     }
 }
 
@@ -178,7 +209,7 @@ mod tests {
             requests.insert(row, 1, 1);
         }
         let trace = Trace { arrival: vec![0; rows as usize], ..Trace::default() };
-        (Queues::new(&QueueOrder::Arrival), requests, trace)
+        (Queues::new(&QueueOrder::Arrival, 1), requests, trace)
     }
 
     fn drain(queues: &mut Queues) -> Vec<u32> {
@@ -211,10 +242,26 @@ mod tests {
         }
         queues.ahead_mut().push(Queued { request: 2, slot: Some(2) }, 12);
         queues.release_due(&trace);
-        assert_eq!((queues.waiting().len(), queues.len(), queues.has_news(false)), (1, 3, true));
+        assert_eq!((queues.waiting().len(), queues.len(), queues.steps_without_news(false, 9)), (1, 3, 1));
         queues.ahead_mut().started(12);
         queues.release_due(&trace);
-        assert_eq!((drain(&mut queues), queues.has_news(true)), (vec![0, 1, 2], false));
+        assert_eq!((drain(&mut queues), queues.steps_without_news(true, 9)), (vec![0, 1, 2], 9));
+    }
+
+    #[test]
+    fn an_arrival_between_two_receipts_waits_for_the_next() {
+        let trace = Trace { arrival: vec![0; 2], ..Trace::default() };
+        let mut queues = Queues::new(&QueueOrder::Arrival, 4);
+        queues.ahead_mut().push(Queued { request: 0, slot: None }, 3);
+        queues.receive(false, 3, &trace);
+        assert_eq!((drain(&mut queues), queues.steps_without_news(false, 9)), (vec![0], 9));
+        queues.receipts_mut().advance(1, false);
+        queues.ahead_mut().push(Queued { request: 1, slot: None }, 5);
+        queues.receive(false, 6, &trace);
+        assert_eq!((drain(&mut queues), queues.steps_without_news(false, 9)), (vec![], 3));
+        queues.receipts_mut().advance(3, false);
+        queues.receive(false, 9, &trace);
+        assert_eq!(drain(&mut queues), [1]);
     }
 
     #[test]

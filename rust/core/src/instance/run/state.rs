@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use super::Run;
 use crate::cost::StepShape;
+use crate::instance::queues::Receipts;
 use crate::time::Ticks;
 
 /// The most single steps that are planned at once.
@@ -284,13 +285,18 @@ impl RunState {
         }
     }
 
-    /// Truncates the run in progress one step later than [`Self::truncate`] does: the
-    /// step after the one that runs at `now` is decided already.
-    pub(crate) fn truncate_after_next(&mut self, now: Ticks) -> Option<Ticks> {
+    /// Truncates the run in progress where an arrival at `now` is received; by `ahead` the step after the one that runs
+    /// then is decided already. Returns when the run now ends, if that changed.
+    pub(crate) fn truncate_at_receipt(
+        &mut self,
+        receipts: &Receipts,
+        ahead: bool,
+        now: Ticks,
+    ) -> Option<Ticks> {
         match self.running_mut().filter(|run| run.begun || run.start != now) {
             Some(run) => {
-                let steps = run.steps_to_reach(now) + 1;
-                shorten(run, steps)
+                let seen = run.steps_to_reach(now) + u64::from(ahead);
+                shorten(run, receipts.steps_to_next(seen))
             }
             None => self.truncate(now),
         }
@@ -339,10 +345,16 @@ mod tests {
     }
 
     #[test]
-    fn a_run_decided_ahead_is_truncated_a_step_later() {
-        let mut state = RunState::default();
-        state.start(run(100, 5), StepShape::default());
-        assert_eq!(state.truncate_after_next(121), Some(140));
+    fn a_run_is_truncated_where_an_arrival_is_received() {
+        let truncated = |interval, ahead| {
+            let mut state = RunState::default();
+            state.start(run(100, 9), StepShape::default());
+            state.truncate_at_receipt(&Receipts::new(interval), ahead, 131)
+        };
+        // The fourth step runs then; by a decision ahead, the fifth is decided.
+        assert_eq!([truncated(1, false), truncated(1, true)], [Some(140), Some(150)]);
+        assert_eq!([truncated(4, false), truncated(4, true)], [Some(140), Some(180)]);
+        assert_eq!(truncated(10, false), None, "the run ends before");
     }
 
     #[test]
@@ -399,7 +411,7 @@ mod tests {
         for (now, end) in [(100, 100), (105, 120)] {
             let mut state = RunState::default();
             state.start(Run { begun: false, ..run(100, 5) }, StepShape::default());
-            assert_eq!(state.truncate_after_next(now), Some(end));
+            assert_eq!(state.truncate_at_receipt(&Receipts::new(1), true, now), Some(end));
         }
     }
 

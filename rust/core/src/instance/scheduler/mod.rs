@@ -82,6 +82,7 @@ impl<'a> Stages<'a> {
             self.effects.refresh_deferred_ranks(now);
         }
         let ahead = self.effects.settings.scheduler.schedule_ahead;
+        let received = self.effects.settings.scheduler.holds_arrivals();
         // The step is formed again only if every admitted request was preempted, which
         // leaves none to preempt; by rank, the second time is the last.
         loop {
@@ -109,7 +110,8 @@ impl<'a> Stages<'a> {
             }
             // A step in which every request was preempted takes no time; its blocks are
             // free for the next one. Nor does one that could not be decided ahead.
-            let unseen = ahead && self.effects.release_all(now);
+            let unseen =
+                if ahead { self.effects.release_all(now) } else { received && self.effects.receive_all() };
             let again = self.passes_step() || preempted || unseen;
             if !again || self.draft.loads.waits {
                 self.effects.rest(now);
@@ -152,9 +154,12 @@ impl<'a> Stages<'a> {
         let ahead = self.effects.settings.scheduler.schedule_ahead;
         // A request whose KV was dropped may be admitted for less at the next step.
         let logs = freed && self.effects.observers.log.is_kept();
-        if dropped || displaces || (ahead && (logs || self.has_news(freed))) {
+        if dropped || displaces || (ahead && (logs || self.has_offers())) {
             rare();
             run.steps = 1;
+        } else if self.effects.settings.scheduler.holds_arrivals() {
+            rare();
+            run.steps = self.effects.queues.steps_without_news(freed, run.steps);
         }
         self.effects.start_run(run, shape);
         if !self.effects.batch.runs_chunks() {
@@ -166,11 +171,10 @@ impl<'a> Stages<'a> {
         })
     }
 
-    /// Whether the step after the one just decided may see something that this one did not.
-    /// `freed`: blocks were freed since.
-    fn has_news(&self, freed: bool) -> bool {
+    /// Whether requests are handed over that the step just decided may not have seen.
+    fn has_offers(&self) -> bool {
         let transfers = &self.effects.transfers;
-        transfers.offered() + transfers.received() > 0 || self.effects.queues.has_news(freed)
+        transfers.offered() + transfers.received() > 0
     }
 
     /// The record of the step that was formed.
