@@ -34,8 +34,8 @@ def host_names() -> tuple[str, ...]:
 
     Examples
     --------
-    >>> host_names()
-    ('sglang-0.5.12', 'trtllm-1.0rc3', 'trtllm-1.3', 'vllm-0.11', 'vllm-0.12', 'vllm-0.23', 'vllm-0.8')
+    >>> [name for name in host_names() if name.startswith("vllm")]
+    ['vllm-0.11', 'vllm-0.12', 'vllm-0.23', 'vllm-0.23-shipped', 'vllm-0.8']
     """
     return catalog.names("host")
 
@@ -61,6 +61,9 @@ class EngineHost:
         Seconds of each step for each request that runs in it.
     flags
         The flags of the servers on which it was measured.
+    kernels
+        The kernels beside which alone it holds: ``shipped``, those that come with Paceline; empty:
+        AISimulate's, and others. A front end that is read off a run holds what the kernels lack.
     source
         What it was fitted to.
     spread
@@ -87,6 +90,7 @@ class EngineHost:
     step_s: float = 0.0
     request_s: float = 0.0
     flags: str = ""
+    kernels: str = ""
     source: str = ""
     spread: str = ""
 
@@ -120,18 +124,21 @@ class EngineHost:
 
     @classmethod
     @typed()
-    def of(cls, engine: str, version: str) -> EngineHost | None:
+    def of(cls, engine: str, version: str, *, kernels: str = "") -> EngineHost | None:
         """Return the host that holds for an engine's version; None if none was measured.
+
+        One that was fitted beside the same ``kernels`` comes first.
 
         Examples
         --------
         >>> EngineHost.of("vllm", "0.12.0").step_s, EngineHost.of("vllm", "0.14.1")
         (0.0011, None)
         """
-        for name in host_names():
-            host = _loaded(name)
-            if host.engine == engine and host.holds_for(version):
-                return host
+        hosts = [host for host in map(_loaded, host_names()) if host.engine == engine]
+        for beside in dict.fromkeys((kernels, "")):
+            for host in hosts:
+                if host.kernels == beside and host.holds_for(version):
+                    return host
         return None
 
     @classmethod
@@ -144,7 +151,7 @@ class EngineHost:
         >>> EngineHost.newest("vllm").name, EngineHost.newest("orca")
         ('vllm-0.23', None)
         """
-        hosts = [host for host in map(_loaded, host_names()) if host.engine == engine]
+        hosts = [h for h in map(_loaded, host_names()) if h.engine == engine and not h.kernels]
         return max(hosts, key=lambda host: version_key(host.last), default=None)
 
     @classmethod

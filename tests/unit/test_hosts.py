@@ -69,6 +69,9 @@ def test_a_host_holds_for_its_versions_alone() -> None:
         True,
     ]
     assert EngineHost.of("trtllm", "1.0.0rc3") is not None
+    # Beside its kernels alone, and only where it holds.
+    beside = [EngineHost.of("vllm", version, kernels="shipped") for version in ("0.23.0", "0.22.1")]
+    assert [host and host.name for host in beside] == ["vllm-0.23-shipped", "vllm-0.23"]
     assert EngineHost.of("trtllm", "1.0.0rc4") is None
     assert EngineHost.of("sglang", "0.15.0") is None
     assert EngineHost.of("vllm", "nightly-5b8c30d6") is None

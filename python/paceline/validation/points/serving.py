@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from paceline import _check, catalog
+from paceline import _check
 from paceline._arguments import typed
 from paceline.cost import Roofline
 from paceline.deployment import Cluster, Instance, Links
@@ -73,8 +73,8 @@ def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> 
     """
     if server.profile is not None:
         return Table(profile=server.profile, expert_parallel=server.expert_parallel)
-    own = f"{server.gpu}-{server.model.name}"
-    if server.engine == "vllm" and server.tensor_parallel == 1 and own in _shipped(server.model):
+    own = _own(server)
+    if own is not None:
         return Table(profile=own)
     gpu = _PROFILE_GPUS.get(server.gpu, server.gpu)
     versions = known.get((gpu, server.engine), ())
@@ -88,11 +88,14 @@ def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> 
     )
 
 
-def _shipped(model: Model) -> tuple[str, ...]:
-    """Return the profiles that come with Paceline, if the model has the catalog's types of weights."""
-    if model.name not in catalog.names("model") or model != Model.load(model.name):
-        return ()
-    return tuple(entry.name for entry in shipped())
+def _own(server: Server) -> str | None:
+    """Return the shipped profile of a server's model, in the catalog's types of weights, on its GPU."""
+    name, model = f"{server.gpu}-{server.model.name}", server.model
+    if server.engine != "vllm" or server.tensor_parallel > 1 or server.profile is not None:
+        return None
+    if name not in {entry.name for entry in shipped()} or model != Model.load(model.name):
+        return None
+    return name
 
 
 @typed()
@@ -137,7 +140,7 @@ def cluster_of(
         )
         links = Links(port="nvlink-h100") if server.prefill else None
         cluster = Cluster(server.instances * [instance], links=links)
-        host = _host(server) if hosts else None
+        host = _host(server, cost) if hosts else None
         return cluster if host is None else host.on(cluster)
     except FitError as error:
         raise Unserved("the weights leave no memory for KV, by vLLM's rule") from error
@@ -145,11 +148,12 @@ def cluster_of(
         raise Unserved(_in_few_words(str(error))) from error
 
 
-def _host(server: Server) -> EngineHost | None:
+def _host(server: Server, cost: Cost) -> EngineHost | None:
     """Return the host of a server's version; one that the data do not say counts as a new one."""
     if not server.version:
         return EngineHost.newest(server.engine)
-    return EngineHost.of(server.engine, server.version)
+    kernels = "shipped" if cost == "tables" and _own(server) is not None else ""
+    return EngineHost.of(server.engine, server.version, kernels=kernels)
 
 
 def _in_few_words(message: str) -> str:
