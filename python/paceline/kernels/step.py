@@ -47,6 +47,7 @@ class StepKernels:
         all_reduce: str | None,
         data_parallel: int,
         expert_parallel: bool,
+        expert_token_s: float = 0.0,
     ) -> None:
         self.profile = profile
         self.shape = shape
@@ -56,6 +57,7 @@ class StepKernels:
         self.all_reduce = all_reduce
         self.data_parallel = data_parallel
         self.expert_parallel = expert_parallel
+        self.expert_token_s = expert_token_s
         if profile.tensor_parallel not in (None, ranks):
             raise ConfigError(
                 f"tensor_parallel must be {profile.tensor_parallel}, which {profile.source} is a rank of, "
@@ -179,7 +181,7 @@ class StepKernels:
                 time = profile.dense["experts"](together)
             else:
                 raise ConfigError(f"kernel profile {profile.source} must have experts for a model with them")
-            times.append(time + self._exchange(n))
+            times.append(max(time, self.expert_token_s * together) + self._exchange(n))
         return Curve(points, tuple(times))
 
     def _is_of_one_of(self, shares: int) -> bool:

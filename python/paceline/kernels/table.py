@@ -74,6 +74,10 @@ class Table:
         Seconds of a step for each row that is sampled, so for each request that decodes or ends its prompt
         in it: an engine's work by request on the host, where no step overlaps it.
 
+    expert_token_s
+        Seconds that the experts of a layer take for each token of all ranks, at least: where the server's
+        kernel is slower than the measured one for many tokens.
+
     Raises
     ------
     ConfigError
@@ -94,10 +98,12 @@ class Table:
     expert_parallel: bool = False
     skew: bool = True
     row_s: float = 0.0
+    expert_token_s: float = 0.0
 
     def __post_init__(self) -> None:
         _check.count("data_parallel of a Table", self.data_parallel)
         _check.seconds("row_s of a Table", self.row_s)
+        _check.seconds("expert_token_s of a Table", self.expert_token_s)
         if self.overhead_s is not None:
             _check.seconds("overhead_s of a Table", self.overhead_s)
 
@@ -241,6 +247,7 @@ class Table:
             all_reduce=self.all_reduce,
             data_parallel=self.data_parallel,
             expert_parallel=self.expert_parallel,
+            expert_token_s=self.expert_token_s,
         )
 
 

@@ -58,6 +58,22 @@ def test_experts_stand_in_for_the_mlp(folder: Path) -> None:
     assert wire["tokens"]["ticks"][at] == 10 * (5 * 3_000_000 + 35_000_000)
 
 
+def test_experts_take_a_least_time_for_each_token(folder: Path) -> None:
+    """Two experts of 10 us for one token, and 3.5 for two, but 30 us a token at least."""
+    rows = [(n, e, 10 * e) for n in (1, 64) for e in (1, 8)]
+    text = "\n".join(",".join(map(str, row)) for row in rows)
+    (folder / "moe.csv").write_text("tokens,activated_experts,time_us\n" + text)
+    wire = Table(profile=str(folder), shape=MIXTURE, expert_token_s=30e-6).to_wire()
+    # 30 us for a token instead of 20, and 60 us for two instead of 35.
+    first, second = (wire["tokens"]["ticks"][wire["tokens"]["at"].index(n)] for n in (1, 2))
+    assert first == 10 * (5 * 2_000_000 + 30_000_000)
+    assert second == 10 * (5 * 3_000_000 + 60_000_000)
+    faster = Table(profile=str(folder), shape=MIXTURE, expert_token_s=1e-6).to_wire()
+    assert faster == Table(profile=str(folder), shape=MIXTURE).to_wire()
+    with pytest.raises(ConfigError, match="expert_token_s of a Table"):
+        Table(profile=str(folder), expert_token_s=-1.0)
+
+
 def test_expert_parallel_ranks_share_tokens_and_experts(folder: Path) -> None:
     rows = [(n, e, n + 10 * e) for n in (1, 64) for e in (1, 8)]
     text = "\n".join(",".join(map(str, row)) for row in rows)

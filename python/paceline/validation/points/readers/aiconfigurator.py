@@ -6,7 +6,7 @@ from pathlib import Path
 
 from paceline.validation.points.names import gpu_of, model_of
 from paceline.validation.points.point import Engine, Point, Server
-from paceline.validation.points.readers.scripts import Flags, flags_of, front_end_fitted
+from paceline.validation.points.readers.scripts import Flags, fitted_on, flags_of
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import APART, ATTENTION_PARALLEL, DRAFTS, MIXED_EXPERTS, NotModelled
 from paceline.validation.points.workloads import Closed
@@ -45,8 +45,7 @@ def _point(place: str, row: Row) -> Point:
     sweep = row["source"].startswith(_SWEEP)
     least = _LEAST.get((row["backend"], version)) if sweep else None
     engine, gpu, concurrency = _ENGINES[row["backend"]], gpu_of(row["system"]), row["concurrency"]
-    fitted = "front end" if front_end_fitted(engine, version) else ""
-    fitted = "how equal lengths are" if least is not None else fitted
+    fitted = "how equal lengths are" if least else fitted_on(engine, version, model.name, gpu)
     flags = Flags() if sweep else flags_of(engine, model.name, gpu, tensor, (row["isl"], concurrency))
     return Point(
         id=place,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from paceline.validation.points.names import engine_version, gpu_of, model_of
 from paceline.validation.points.point import Engine, Point, Server
-from paceline.validation.points.readers.scripts import flags_of, front_end_fitted
+from paceline.validation.points.readers.scripts import fitted_on, flags_of
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import APART, ATTENTION_PARALLEL, DRAFTS, MIXED_EXPERTS, NotModelled
 from paceline.validation.points.workloads import Closed
@@ -68,5 +68,5 @@ def _point(place: str, row: Row) -> Point:
         ),
         statistic=statistic,
         in_flight=float(row["conc"]),
-        fitted="front end" if front_end_fitted(engine, version) else "",
+        fitted=fitted_on(engine, version, model.name, gpu),
     )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from paceline.validation.points.point import Engine
 
-__all__ = ["Flags", "flags_of", "front_end_fitted"]
+__all__ = ["Flags", "fitted_on", "flags_of"]
 
 
 class Flags(NamedTuple):
@@ -56,6 +56,14 @@ def flags_of(engine: Engine, model: str, gpu: str, tensor: int, load: tuple[int,
     return Flags()
 
 
-def front_end_fitted(engine: Engine, version: str) -> bool:
-    """Whether the front end of an engine was fitted to InferenceX's points of a version."""
-    return engine != "vllm" and not version
+def fitted_on(engine: Engine, version: str, model: str, gpu: str) -> str:
+    """Return what was fitted to InferenceX's points of a server; empty if nothing was.
+
+    Examples
+    --------
+    >>> fitted_on("trtllm", "", "deepseek-r1", "b200"), fitted_on("trtllm", "1.2.0rc2", "deepseek-r1", "b200")
+    ('front end', '')
+    """
+    if engine == "vllm":
+        return "rate of experts" if model.startswith("gpt-oss") and gpu in ("h100-sxm", "h200") else ""
+    return "" if version else "front end"
