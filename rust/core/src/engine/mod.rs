@@ -39,6 +39,7 @@ mod router;
 mod sampling;
 mod scaling;
 mod setup;
+mod streaming;
 mod transfer_log;
 
 pub use arrivals::Source;
@@ -46,4 +47,5 @@ pub use event_loop::{Outcome, Progress, Simulation};
 pub use outside::STATE_FIELDS;
 pub use roles::{Cause, FlipRecord};
 pub use router::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide};
+pub use streaming::Stream;
 pub use transfer_log::{TransferKind, TransferRecord};

@@ -177,7 +177,7 @@ mod tests {
         for row in 0..rows {
             requests.insert(row, 1, 1);
         }
-        let trace = Trace { arrival: vec![0; rows as usize], ..Trace::default() };
+        let trace = Trace { arrival: vec![0; rows as usize].into(), ..Trace::default() };
         (Queues::new(&QueueOrder::Arrival), requests, trace)
     }
 
