@@ -13,6 +13,7 @@
 //! | [`live_migration`] | moves requests between instances | cluster, [`network`] |
 //! | [`lockstep`] | starts the steps of all instances together | cluster |
 //! | [`sampling`] | reads the instances at equally spaced moments | cluster |
+//! | [`streaming`] | adds rows to a trace as it is replayed, and forgets requests that have ended | all others |
 
 mod arrival_rules;
 mod arrivals;
