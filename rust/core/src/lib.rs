@@ -30,7 +30,7 @@
 //!     "routing": {"on_arrival": {"rule": "round_robin"}}, "until": null, "leap": true, "record_decisions": false
 //! }"#)?;
 //! let trace = Trace {
-//!     arrival: vec![7].into().into(), prompt_tokens: vec![100].into().into(), output_tokens: vec![1].into().into(), ..Trace::default()
+//!     arrival: vec![7].into(), prompt_tokens: vec![100].into(), output_tokens: vec![1].into(), ..Trace::default()
 //! };
 //! let mut simulation = Simulation::new(&config, trace)?;
 //! while !simulation.advance(1_000)? {}

@@ -22,7 +22,8 @@ Column = np.ndarray[Any, Any]
 def covers(case: Case) -> bool:
     """Whether a case can be streamed: its requests wait for nothing, and nothing needs the whole trace."""
     tiers = any(one.get("tier") for one in case.config["instances"])
-    return not tiers and not case.config["routing"].get("books") and outside.comes_in_slices(case)
+    routing = case.config["routing"]
+    return not (tiers or routing.get("books") or routing.get("watch")) and outside.comes_in_slices(case)
 
 
 def broken(replayed: Replayed, number: int) -> Iterator[Failure]:

@@ -27,7 +27,7 @@ impl Stream {
     /// # Errors
     ///
     /// As for [`Simulation::new`]. If the configuration needs the whole trace: clients, whose requests wait for answers; routers
-    /// that keep books of prompts; a tier, which knows contents that are in no memory; steps that are recorded.
+    /// that keep books of prompts, or have a number watched; a tier, which knows contents that are in no memory; steps that are recorded.
     pub fn new(config: Config, columns: Trace, calls: Option<Box<dyn super::Decide>>) -> Result<Self, Error> {
         refuse_whole_traces(&config)?;
         if !columns.is_empty() || !columns.waits.is_empty() {
@@ -121,6 +121,9 @@ fn refuse_whole_traces(config: &Config) -> Result<(), Error> {
     }
     if config.routing.books.exist() {
         return refuse("routing.books", "routers number the prompts of a whole trace");
+    }
+    if config.routing.watch.is_some() {
+        return refuse("routing.watch", "what is watched is kept for each of its requests");
     }
     if config.record_decisions {
         return refuse("record_decisions", "recorded steps name requests of the whole trace");
