@@ -8,14 +8,14 @@ use paceline_core::{Config, Simulation, Trace};
 
 fn trace() -> Trace {
     Trace {
-        arrival: vec![0, 0, 5_000_000_000],
-        prompt_tokens: vec![40, 9, 64],
-        output_tokens: vec![3, 1, 5],
-        reasoning_tokens: Some(vec![1, 0, 5]),
-        priority: Some(vec![2, 1, 0]),
-        score: Some(vec![0.5, -1.0, 3.0]),
-        tenant: Some(vec![0, 1, u32::MAX]),
-        session: Some(vec![0, u32::MAX, 0]),
+        arrival: vec![0, 0, 5_000_000_000].into(),
+        prompt_tokens: vec![40, 9, 64].into(),
+        output_tokens: vec![3, 1, 5].into(),
+        reasoning_tokens: Some(vec![1, 0, 5].into()),
+        priority: Some(vec![2, 1, 0].into()),
+        score: Some(vec![0.5, -1.0, 3.0].into()),
+        tenant: Some(vec![0, 1, u32::MAX].into()),
+        session: Some(vec![0, u32::MAX, 0].into()),
         prefix: None,
     }
 }

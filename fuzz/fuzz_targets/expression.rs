@@ -128,11 +128,11 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(config) = config(&mut Unstructured::new(bytes)) else { return };
     let Ok(config) = Config::from_json(config.to_string().as_bytes()) else { return };
     let trace = Trace {
-        arrival: vec![0, 0, 30_000, 31_000],
-        prompt_tokens: vec![40, 9, 64, 1],
-        output_tokens: vec![3, 1, 5, 9],
-        reasoning_tokens: Some(vec![1, 0, 5, 3]),
-        score: Some(vec![0.5, -1.0, f64::NAN, 3.0]),
+        arrival: vec![0, 0, 30_000, 31_000].into(),
+        prompt_tokens: vec![40, 9, 64, 1].into(),
+        output_tokens: vec![3, 1, 5, 9].into(),
+        reasoning_tokens: Some(vec![1, 0, 5, 3].into()),
+        score: Some(vec![0.5, -1.0, f64::NAN, 3.0].into()),
         ..Trace::default()
     };
     let Ok(mut simulation) = Simulation::new(&config, trace) else { return };

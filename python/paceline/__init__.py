@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from paceline.speculation import AcceptanceLength, ByPosition, Draft, FromColumn, Listed, Speculation
     from paceline.sweeping import Grid, Sweep, read_grid, read_sweep, sweep
     from paceline.synthesis import synthesize
-    from paceline.trace import Trace, read_trace
+    from paceline.trace import Trace, TraceScan, read_trace, scan_trace
 
 __all__ = [
     "SLO",
@@ -89,6 +89,7 @@ __all__ = [
     "Sweep",
     "Trace",
     "TraceError",
+    "TraceScan",
     "__version__",
     "capacity",
     "cluster",
@@ -106,6 +107,7 @@ __all__ = [
     "read_trace",
     "replay",
     "req",
+    "scan_trace",
     "slo",
     "sweep",
     "synthesize",
@@ -145,7 +147,7 @@ _HOMES = {
     "objectives": ("SLO",),
     "planning": ("Candidates", "capacity", "plan"),
     "synthesis": ("synthesize",),
-    "trace": ("Trace", "read_trace"),
+    "trace": ("Trace", "TraceScan", "read_trace", "scan_trace"),
 }
 _HOME_OF = {name: f"paceline.{module}" for module, names in _HOMES.items() for name in names}
 

@@ -17,7 +17,7 @@ from paceline._fork import use
 from paceline.errors import InternalError, PolicyError
 from paceline.policy.policy import Policy
 from paceline.policy.shown import showing
-from paceline.trace import Trace
+from paceline.trace import Trace, TraceScan
 from paceline.trace.answers import answer_blocks
 from paceline.trace.parents import parent_rows
 
@@ -26,11 +26,13 @@ __all__ = [
     "coded",
     "columns",
     "configuration",
+    "in_order",
     "models",
     "opened",
     "order_of",
     "reuse",
     "run",
+    "streamed",
     "tenants",
 ]
 
@@ -153,8 +155,26 @@ def opened(
     return _core.Simulation(text, columns, [showing(call) for call in calls] or None)
 
 
+def streamed(
+    instances: Sequence[dict[str, Any]],
+    columns: Mapping[str, Any],
+    *,
+    calls: Sequence[Callable[..., Any]] = (),
+    **parts: Any,  # noqa: ANN401 - as of `run`
+) -> _core.Stream:
+    """Open the engine for a trace that is given in chunks; ``columns`` are empty."""
+    use()
+    text = configuration(instances, **parts)
+    return _core.Stream(text, columns, [showing(call) for call in calls] or None)
+
+
 def columns(
-    trace: Trace, policy: Policy, *, sessions: bool = False, served: Collection[str] = ()
+    trace: Trace,
+    policy: Policy,
+    *,
+    sessions: bool = False,
+    served: Collection[str] = (),
+    scan: TraceScan | None = None,
 ) -> dict[str, Any]:
     """Return the columns of a trace that the policy and the clients read, as the engine takes them.
 
@@ -167,6 +187,10 @@ def columns(
         score or tenant, and its prefix cache needs to know what prompts share.
     sessions
         Whether clients count sessions.
+    served
+        The models that instances serve.
+    scan
+        The trace of which this is a chunk, if it is one: the chunks get the same codes and columns.
 
     Returns
     -------
@@ -178,6 +202,7 @@ def columns(
     PolicyError
         If the policy needs a column that the trace does not have.
     """
+    whole = trace if scan is None else scan
     arrival, prompt, output = trace.columns_for_engine()
     given: dict[str, Any] = {"arrival_ticks": arrival, "prompt_tokens": prompt, "output_tokens": output}
     if "reasoning_tokens" in trace.frame.columns:
@@ -190,11 +215,10 @@ def columns(
         if order in ("score", "longest_output"):
             raise PolicyError(f"order {order!r} cannot go with rules on req.priority; rank by an expression")
         given["priority"] = _column(trace, "priority", "req.priority").cast(pl.Int64).to_numpy()
-    elif order in ("priority", "score"):
-        # The engine ranks by whole numbers, of which only the order matters.
-        given["priority"] = (
-            _column(trace, str(order), f"order {order!r}").rank("dense").cast(pl.Int64).to_numpy()
-        )
+    elif order == "priority":
+        given["priority"] = _column(trace, "priority", "order 'priority'").cast(pl.Int64).to_numpy()
+    elif order == "score":
+        given["priority"] = in_order(_column(trace, "score", "order 'score'").to_numpy())
     elif order == "longest_output":
         given["priority"] = -output.astype(np.int64)
     if "score" in seen:
@@ -204,7 +228,7 @@ def columns(
     seen |= _grouped_by(policy) & {"tenant"}
     if "tenant" in seen:
         reader = _reader("tenant", policy)
-        given["tenant"] = coded(_column(trace, "tenant", reader, whole=False), _places(tenants(trace)))
+        given["tenant"] = coded(_column(trace, "tenant", reader, whole=False), _places(tenants(whole)))
     if policy.reads_prefixes:
         given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
     if "prefix" in policy.affinities:
@@ -213,12 +237,11 @@ def columns(
     if "session" in _grouped_by(policy):
         given["session"] = _sessions(_column(trace, "session", _reader("session", policy), whole=False))
     if served and "model" in trace.frame.columns:
-        given["model"] = coded(trace.frame.get_column("model"), _places(models(trace, served)))
+        given["model"] = coded(trace.frame.get_column("model"), _places(models(whole, served)))
     if "adapter" in trace.frame.columns and any(one.loras is not None for one in policy.schedulers):
-        adapters = trace.frame.get_column("adapter")
-        given["adapter"] = coded(adapters, _places(adapters.drop_nulls().unique().sort().to_list()))
+        given["adapter"] = coded(trace.frame.get_column("adapter"), _places(_named(whole, "adapter")))
     given.update(_waits(trace.frame))
-    given.update(_cancels(trace.frame))
+    given.update(_cancels(trace.frame, any_row=scan is not None))
     if sessions and "session" in trace.frame.columns:
         given["session"] = _sessions(trace.frame.get_column("session"))
     return given
@@ -267,12 +290,14 @@ def _waits(frame: pl.DataFrame) -> dict[str, Any]:
     return given
 
 
-def _cancels(frame: pl.DataFrame) -> dict[str, Any]:
-    """Return when clients cancel requests, if any does."""
+def _cancels(frame: pl.DataFrame, *, any_row: bool) -> dict[str, Any]:
+    """Return when clients cancel requests, if any does; with `any_row` one of another chunk may be."""
     given: dict[str, Any] = {}
-    if "cancel_after" in frame.columns and frame.get_column("cancel_after").count():
+    if "cancel_after" in frame.columns and (any_row or frame.get_column("cancel_after").count()):
         given["cancel_after_ticks"] = _ticks(frame.get_column("cancel_after"), missing=2**64 - 1)
-    if "cancel_after_tokens" in frame.columns and frame.get_column("cancel_after_tokens").count():
+    if "cancel_after_tokens" in frame.columns and (
+        any_row or frame.get_column("cancel_after_tokens").count()
+    ):
         tokens = frame.get_column("cancel_after_tokens").fill_null(NO_NAME)
         given["cancel_after_tokens"] = tokens.to_numpy()
     return given
@@ -304,17 +329,30 @@ def _reader(column: Literal["tenant", "session"], policy: Policy) -> str:
     return f"hold(blocks={column!r})" if column in policy.blocks else f"req.{column}"
 
 
-def tenants(trace: Trace) -> list[str]:
+def tenants(trace: Trace | TraceScan) -> list[str]:
     """Return the names of a trace's tenants, in the order of their codes."""
-    if "tenant" not in trace.frame.columns:
-        return []
-    return trace.frame.get_column("tenant").drop_nulls().unique().sort().to_list()
+    return _named(trace, "tenant")
 
 
-def models(trace: Trace, served: Collection[str]) -> list[str]:
+def models(trace: Trace | TraceScan, served: Collection[str]) -> list[str]:
     """Return the names of the models that are served or asked for, in the order of their codes."""
-    named = trace.frame.get_column("model").drop_nulls() if "model" in trace.frame.columns else ()
-    return sorted({*served, *named})
+    return sorted({*served, *_named(trace, "model")})
+
+
+def _named(trace: Trace | TraceScan, column: str) -> list[str]:
+    """Return the distinct names in a column, in order; none without it."""
+    if isinstance(trace, TraceScan):
+        return trace.names(column)
+    if column not in trace.frame.columns:
+        return []
+    return trace.frame.get_column(column).drop_nulls().unique().sort().to_list()
+
+
+def in_order(scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return whole numbers in the order of finite numbers, equal for equal ones; the engine ranks by them."""
+    # Of floats of one sign, the order is that of their bits; of negative ones, the opposite. -0.0 equals 0.0.
+    bits = (scores + 0.0).view(np.int64)
+    return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
 
 
 def coded(names: pl.Series, codes: Mapping[str, int]) -> NDArray[np.uint32]:

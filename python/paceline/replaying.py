@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, NamedTuple
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from paceline import _native
 from paceline._arguments import typed
+from paceline._check import said
 from paceline._clock import moment
 from paceline._sampling import sample_to_wire, warn_if_longer
 from paceline._serving import name_models, served
@@ -22,7 +23,8 @@ from paceline.policy.misuse import warn_of_misuse
 from paceline.policy.python_routers import Watched, routers_of
 from paceline.result import Provenance, Result
 from paceline.result.turns import warn_of_early_turns
-from paceline.trace import Trace
+from paceline.streaming import replay_scan
+from paceline.trace import Trace, TraceScan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,18 +37,19 @@ __all__ = ["replay"]
 
 @typed()
 def replay(
-    trace: Trace,
+    trace: Trace | TraceScan,
     cluster: Cluster,
     policy: Policy | None = None,
     *,
     clients: Concurrency | None = None,
     pace: Pace | None = None,
-    host: str | PathLike[str] | EngineHost | None = None,
+    host: str | os.PathLike[str] | EngineHost | None = None,
     until: float | None = None,
     leap: bool = True,
     sample: float | None = None,
     sample_tenants: bool = False,
     record: tuple[float, float] | None = None,
+    out: str | os.PathLike[str] | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Result:
     """Replay a trace through a cluster under a policy.
@@ -57,7 +60,10 @@ def replay(
     Parameters
     ----------
     trace
-        The requests.
+        The requests. Those of :func:`~paceline.scan_trace` are read as they are replayed, and written to
+        `out` as they end, so that memory does not grow with their number; the result is the same. What
+        needs the whole trace is refused: clients, columns that make requests wait for answers, sessions,
+        tiers of KV, routers' books of prompts, samples and records.
     cluster
         The instances that serve them.
     policy
@@ -91,6 +97,9 @@ def replay(
         `Result.transfers` and `Result.perfetto`: those that start from the first moment on and before the
         second. None: none is. Steps take some 20 bytes for each request that they run; a window whose steps
         exceed the limit ``recorded`` (:class:`~paceline.limits.Limits`, 1.3 GB) is refused when they do.
+    out
+        A directory to which the result is saved (`Result.save`); a saved result in it is replaced. Needed for
+        a scanned trace, of which the result reads columns from there as they are used.
     progress
         Called at most ten times a second with the finished requests, their total,
         and the simulated time.
@@ -124,26 +133,25 @@ def replay(
     (0.01, 0.01, 0.03)
     """
     policy = vllm() if policy is None else policy
+    cluster = _hosted(cluster, host)
+    if isinstance(trace, TraceScan):
+        whole = {"clients": clients, "sample": sample, "sample_tenants": sample_tenants, "record": record}
+        directory = _checked_for_scan(trace, out, whole)
+        settings = _settings(until, leap, None, pace)
+        return replay_scan(
+            trace, cluster, policy, pace=pace, out=directory, settings=settings, progress=progress
+        )
     clients = _clients(trace, clients)
-    if host is not None:
-        cluster = (host if isinstance(host, EngineHost) else EngineHost.load(fspath(host))).on(cluster)
     by_session = clients is not None and clients.of == "sessions"
     named = {one.served_model_name for one in cluster.instances if one.served_model_name is not None}
     columns = _native.columns(trace, policy, sessions=by_session, served=named)
-    arrivals = columns["arrival_ticks"]
     names = policy.names(_native.tenants(trace) if "tenant" in columns else ())
     serving = served(cluster, policy, names, pace, trace.frame)
     warn_of_misuse(policy, names.tenants)
     if named:
         name_models(serving["instances"], cluster, _native.models(trace, named))
-    kept = _kept(trace, cluster, arrivals, _Asked(sample, sample_tenants, record, until))
-    settings: dict[str, Any] = {
-        "until": until,
-        "leap": leap,
-        **({} if clients is None else {"clients": repr(clients)}),
-        **({} if pace is None else {"pace": repr(pace)}),
-        **kept.settings,
-    }
+    kept = _kept(trace, cluster, columns["arrival_ticks"], _Asked(sample, sample_tenants, record, until))
+    settings = _settings(until, leap, clients, pace) | kept.settings
     try:
         with Watched(policy.calls):
             outcome = _native.run(
@@ -162,12 +170,61 @@ def replay(
         raise
     if sample is not None:
         warn_if_longer(sample, outcome.timeline)
-    result = Result.from_outcome(
-        trace=trace, cluster=cluster, policy=policy, outcome=outcome, settings=settings, arrivals=arrivals
-    )
-    if "session" in trace.frame.columns:
+    inputs: dict[str, Any] = {"trace": trace, "cluster": cluster, "policy": policy, "settings": settings}
+    result = Result.from_outcome(outcome=outcome, arrivals=columns["arrival_ticks"], **inputs)
+    if "session" in result.names:
         warn_of_early_turns(result.totals().early_turns)
+    return _saved(result, out)
+
+
+def _hosted(cluster: Cluster, host: str | os.PathLike[str] | EngineHost | None) -> Cluster:
+    """Return a cluster whose engines run on a host."""
+    if host is None:
+        return cluster
+    return (host if isinstance(host, EngineHost) else EngineHost.load(os.fspath(host))).on(cluster)
+
+
+def _saved(result: Result, out: str | os.PathLike[str] | None) -> Result:
+    """Save a result, if there is a directory for it."""
+    if out is not None:
+        result.save(out)
     return result
+
+
+def _settings(
+    until: float | None,
+    leap: bool,
+    clients: Concurrency | None,
+    pace: Pace | None,
+) -> dict[str, Any]:
+    """Return the arguments of `replay` that the provenance keeps."""
+    given = {"clients": clients, "pace": pace}
+    shown = {name: repr(value) for name, value in given.items() if value is not None}
+    return {"until": until, "leap": leap, **shown}
+
+
+_WHOLE: Final = {
+    "clients": "the moments at which they send depend on the answers to all requests before",
+    "sample": "the router's part of a timeline is computed from all requests",
+    "sample_tenants": "the router's part of a timeline is computed from all requests",
+    "record": "recorded steps are kept in memory",
+}
+"""Why arguments of `replay` must be left out where a trace is scanned."""
+
+
+def _checked_for_scan(
+    scan: TraceScan, out: str | os.PathLike[str] | None, given: Mapping[str, object]
+) -> str | os.PathLike[str]:
+    """Return the directory for a scanned trace; refuse what cannot be had of one."""
+    if out is None:
+        raise ConfigError(f"{scan.name}: out must be a directory where a trace is scanned, was None")
+    for name, value in given.items():
+        if value not in (None, False):
+            raise ConfigError(
+                f"{name} must be left out where a trace is scanned, was {said(value)}: {_WHOLE[name]}; read "
+                "the trace with read_trace"
+            )
+    return out
 
 
 def _clients(trace: Trace, given: Concurrency | None) -> Concurrency | None:

@@ -10,7 +10,18 @@ from paceline.errors import PacelineError
 from search import guard
 from search.case import Case
 from search.mechanisms import drawn, exercised, telling
-from search.oracle import api, clients, foresight, invariants, leaping, outside, progress, reference, steps
+from search.oracle import (
+    api,
+    clients,
+    foresight,
+    invariants,
+    leaping,
+    outside,
+    progress,
+    reference,
+    steps,
+    streaming,
+)
 from search.oracle.failure import Failure
 from search.oracle.replayed import Replayed
 from search.spelled.clients import spelled
@@ -94,6 +105,10 @@ class _Checks:
             self.where = "submitted from outside"
             verdict.asked["submitted from outside"] += 1
             found += outside.broken((stepped, leapt, plain)[self.number % 3], self.number)
+        if streaming.covers(case):
+            self.where = "streamed"
+            verdict.asked["streamed"] += 1
+            found += streaming.broken((leapt, plain)[self.number % 2], self.number)
         if foresight.covers(case):
             self.where = "other outputs"
             verdict.asked["other outputs"] += 1

@@ -30,6 +30,7 @@ from paceline.cli.waiting import NO_CLIENTS, ClientOptions
 
 if TYPE_CHECKING:
     from paceline.result import Result
+    from paceline.runs import Run
 
 __all__ = ["replay"]
 
@@ -48,6 +49,7 @@ def replay(
     warmup: Warmup = None,
     out: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     force: Annotated[Flag, Parameter(group=OUTPUT)] = False,
+    stream: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     sample: Annotated[str | None, Parameter(group=OUTPUT)] = None,
     sample_tenants: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     record: Annotated[str | None, Parameter(group=OUTPUT)] = None,
@@ -74,6 +76,9 @@ def replay(
         Directory to save the result to, for `paceline.load_result`; its run.toml repeats the replay.
     force
         Replace the result of an earlier replay in that directory.
+    stream
+        Read the trace as it is replayed and write requests to --out as they end, so that memory does not grow
+        with their number. The trace is Parquet in Paceline's own schema, a file or a folder of them.
     sample
         Save how instances and router do over time: seconds between two samples, with a unit or a point (1s,
         500ms, 2.5), or the most samples (1000).
@@ -121,7 +126,20 @@ def replay(
         earlier = check_target(out)
         if not force and earlier.exists() and any(earlier.iterdir()):
             raise ConfigError(f"{out}: holds the result of an earlier replay; --force replaces it")
-    if trace.suffix == ".toml":
+    if stream:
+        _refuse_whole(
+            load,
+            waiting,
+            reading,
+            sample=sample is not None,
+            sample_tenants=sample_tenants,
+            record=record is not None,
+            perfetto=perfetto is not None,
+            slo=slo is not None,
+            warmup=warmup is not None,
+            chart=chart,
+        )
+    if trace.suffix == ".toml" and not stream:
         _nothing_else(
             trace,
             {
@@ -155,6 +173,9 @@ def replay(
                 record=window,
             ),
         )
+    if stream:
+        _replay_stream(trace, run, out, json=json, quiet=quiet)
+        return
     rows = interruptible(lambda: run.trace.draw(reading.limits()))
     requests = run.trace.paced(rows)
 
@@ -180,6 +201,53 @@ def replay(
         done = f"replayed {len(result):,} requests in {took:.2f} s"
         done += "" if out is None else f", saved to {out}"
         note(done if perfetto is None else f"{done}, recorded in {perfetto}")
+
+
+def _replay_stream(trace: Path, run: Run, out: Path | None, *, json: bool, quiet: bool) -> None:
+    """Replay a trace that is read in chunks, and print its result."""
+    from paceline import replay as replay_trace
+    from paceline.cli.interrupt import interruptible
+    from paceline.cli.output import note, print_json
+    from paceline.cli.progress import progress_bar
+    from paceline.cli.rendering import as_document, print_result
+    from paceline.errors import ConfigError
+    from paceline.trace import scan_trace
+
+    if out is None:
+        raise ConfigError("--stream needs --out DIR, where requests are written as they end; none was given")
+    scan = interruptible(lambda: scan_trace(trace))
+    begun = time.perf_counter()
+    with progress_bar(quiet=quiet) as progress:
+        result = replay_trace(
+            scan,
+            run.cluster,
+            run.policy,
+            until=run.settings.until,
+            leap=run.settings.leap,
+            out=out,
+            progress=progress,
+        )
+    took = time.perf_counter() - begun
+    document = as_document(result, None)
+    if json:
+        print_json(document)
+    else:
+        print_result(document)
+    if not quiet:
+        note(f"replayed {len(result):,} requests in {took:.2f} s, saved to {out}")
+
+
+def _refuse_whole(*of: LoadOptions | ClientOptions | ReadingOptions, **flags: bool) -> None:
+    """Refuse options that need the whole trace, with --stream."""
+    from paceline.errors import ConfigError
+
+    given = [each.name for one in of for each in fields(one) if getattr(one, each.name) != each.default]
+    given += [name for name, there in flags.items() if there]
+    words = [f"--{name.replace('_', '-')}" for name in given if name != "until"]
+    if words:
+        raise ConfigError(
+            f"{words[0]} must be left out with --stream, which reads a trace in chunks: it needs the whole"
+        )
 
 
 def _print_charts(result: Result) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -26,6 +26,7 @@ def synthesize(
     shape: ShapeOptions = NO_SHAPE,
     idle_cap: str | None = None,
     seed: int = 0,
+    rows: int | None = None,
     quiet: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
     """Make a trace from published statistics and write it to a file.
@@ -48,6 +49,9 @@ def synthesize(
         Of sessions: the longest time from an answer to the next request (10s, 500ms).
     seed
         The same seed makes the same trace.
+    rows
+        Write --out as a folder of Parquet files with so many requests each, drawn one after the other, so
+        that memory does not grow with their number: for paceline replay --stream.
     quiet
         Print nothing to standard error but errors.
     """
@@ -61,6 +65,9 @@ def synthesize(
     def make() -> str:
         from paceline.synthesis import synthesize as make_trace
 
+        if rows is not None:
+            given = {"rate": rate, "seed": seed, "arrivals": arrivals, "rows": rows}
+            return _in_parts(preset, out, requests, sessions, **given)
         drawn = preset if cap is None else _capped(preset, cap)
         trace = make_trace(
             drawn, requests=requests, sessions=sessions, rate=rate, seed=seed, arrivals=arrivals
@@ -75,6 +82,23 @@ def synthesize(
     said = interruptible(make)
     if not quiet:
         note(said)
+
+
+def _in_parts(
+    preset: str,
+    out: Path,
+    requests: int | None,
+    sessions: int | None,
+    **given: Any,  # noqa: ANN401
+) -> str:
+    """Draw a trace into a folder, and say so."""
+    from paceline.errors import ConfigError
+    from paceline.synthesis import synthesize_parts
+
+    if requests is None or sessions is not None:
+        raise ConfigError("--rows needs --requests, how many are drawn in all; sessions are drawn at once")
+    scan = synthesize_parts(preset, out, requests=requests, **given)
+    return f"wrote {len(scan):,} requests to {out} in {-(-requests // given['rows'])} files"
 
 
 def _capped(name: str, cap: float) -> Sessions:

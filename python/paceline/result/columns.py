@@ -113,7 +113,7 @@ class RequestColumns:
         Columns of the trace that results show as they are.
     """
 
-    __slots__ = ("_carried", "_given", "_made", "_ticks")
+    __slots__ = ("_carried", "_given", "_made", "_reasons", "_ticks")
 
     def __init__(
         self,
@@ -125,6 +125,8 @@ class RequestColumns:
         self._made = {**made, **{column.name: column for column in carried}}
         self._carried = tuple(column.name for column in carried)
         self._ticks = dict(ticks)
+        # Arrays of moments that do not apply are filled in as they are read.
+        self._reasons = ticks["first_answer"].size > 0 if "first_answer" in ticks else None
         self._given = dict(given or {})
 
     @classmethod
@@ -141,13 +143,23 @@ class RequestColumns:
         arrivals: NDArray[np.uint64] | None = None,
     ) -> RequestColumns:
         """Wrap a trace's columns and an outcome's arrays, without a copy; see `Result.from_outcome`."""
+        return cls.from_arrays(trace, outcome.columns, arrivals)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        trace: pl.DataFrame,
+        arrays: Mapping[str, NDArray[Any]],
+        arrivals: NDArray[np.uint64] | None = None,
+    ) -> RequestColumns:
+        """Wrap some rows of a trace and the engine's arrays of these, likewise."""
         made = {
             "arrival_s": trace.get_column("arrival"),
             "prompt_tokens": trace.get_column("prompt_tokens"),
             "output_tokens": trace.get_column("output_tokens"),
         }
-        ticks = {name: outcome.columns[name] for name in named("moment", "gap", "part")}
-        given = {name: outcome.columns[name] for name in KIND.keys() - ticks.keys()}
+        ticks = {name: arrays[name] for name in named("moment", "gap", "part")}
+        given = {name: arrays[name] for name in KIND.keys() - ticks.keys()}
         if not ticks["arrival"].size:
             # The trace's own arrivals were replayed.
             ticks = {name: values for name, values in ticks.items() if name != "arrival"}
@@ -176,9 +188,9 @@ class RequestColumns:
     @property
     def reasons(self) -> bool:
         """Whether the trace says which tokens are reasoning."""
-        if "reasoning_end" in self._made:
-            return bool(self._made["first_answer"].is_not_null().any())
-        return self._ticks["first_answer"].size > 0
+        if self._reasons is not None:
+            return self._reasons
+        return bool(self._made["first_answer"].is_not_null().any())
 
     def seconds(self, name: str) -> NDArray[np.float64]:
         """Return one column of seconds as numbers, nan where it is null, without keeping it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ class _Body(msgspec.Struct):
     files: dict[str, _Entry]
     totals: dict[str, Any] | None = None
     carried: list[str] = []
+    parts: list[str] = []
 
 
 @typed(ResultError)
@@ -92,10 +93,11 @@ def load_result(directory: str | os.PathLike[str], *, lazy: bool = False) -> Res
 def _load(source: Path, *, lazily: bool) -> Result:
     use()
     manifest = read_manifest(source)
-    later = (REQUESTS, TIMELINE, ROUTER_TIMELINE, TENANT_TIMELINE, STEPS, TRANSFERS) if lazily else ()
+    parts = manifest.get("parts") or [REQUESTS]
+    later = (*parts, TIMELINE, ROUTER_TIMELINE, TENANT_TIMELINE, STEPS, TRANSFERS) if lazily else ()
     try:
         body = msgspec.convert(manifest, _Body)
-        missing = [name for name in (REQUESTS, SKETCH) if name not in body.files]
+        missing = [name for name in (*parts, SKETCH) if name not in body.files]
         if missing:
             raise ResultError(
                 f"{source / MANIFEST}: files must name {', '.join(missing)}; save the result again"
@@ -118,10 +120,13 @@ def _load(source: Path, *, lazily: bool) -> Result:
     columns: RequestColumns
     if lazily:
         columns = SavedColumns(
-            source / REQUESTS, body.requests, lambda: _check(source, REQUESTS, body), tuple(body.carried)
+            [source / name for name in parts],
+            body.requests,
+            lambda: _check_all(source, parts, body),
+            tuple(body.carried),
         )
     else:
-        columns = RequestColumns.from_frame(_read_requests(source / REQUESTS, body.requests))
+        columns = RequestColumns.from_frame(_read_requests([source / name for name in parts], body.requests))
     return Result(
         columns=columns,
         stats=lambda: stats,
@@ -137,6 +142,11 @@ def _load(source: Path, *, lazily: bool) -> Result:
 def _check(source: Path, name: str, body: _Body) -> None:
     entry = body.files[name]
     check_file(source, name, {"bytes": entry.bytes, "sha256": entry.sha256})
+
+
+def _check_all(source: Path, names: Sequence[str], body: _Body) -> None:
+    for name in names:
+        _check(source, name, body)
 
 
 def _totals(source: Path, body: _Body) -> Totals | None:
@@ -197,8 +207,8 @@ def _read_frame(path: Path, schema: dict[str, pl.DataType], *, more: bool = Fals
     return frame.select(*schema, *others)
 
 
-def _read_requests(path: Path, rows: int) -> pl.DataFrame:
-    frame = _read_frame(path, SCHEMA, more=True)
+def _read_requests(paths: Sequence[Path], rows: int) -> pl.DataFrame:
+    frame = pl.concat([_read_frame(path, SCHEMA, more=True) for path in paths], rechunk=True)
     if frame.height != rows:
-        raise ResultError(f"{path}: must have {rows} rows, had {frame.height}")
+        raise ResultError(f"{paths[0]}: must have {rows} rows, had {frame.height}")
     return frame

@@ -14,7 +14,7 @@ from paceline._check import said
 from paceline.errors import PolicyError, ResultError
 
 if TYPE_CHECKING:
-    from paceline.trace import Trace
+    from paceline.trace import Trace, TraceScan
 
 __all__ = ["Provenance"]
 
@@ -58,7 +58,9 @@ class Provenance:
 
     @classmethod
     @typed(ResultError)
-    def of(cls, trace: Trace, cluster: object, policy: object, settings: Mapping[str, Any]) -> Provenance:
+    def of(
+        cls, trace: Trace | TraceScan, cluster: object, policy: object, settings: Mapping[str, Any]
+    ) -> Provenance:
         """Describe the inputs of a replay; hashes the trace."""
         return cls(
             version=_core.VERSION,

@@ -26,7 +26,7 @@ from paceline.result.over_time import OverTime, frames_as_recorded, frames_as_ti
 from paceline.result.perfetto import PerfettoTrace, write_perfetto
 from paceline.result.provenance import Provenance
 from paceline.result.roles import flips_frame, roles_frame
-from paceline.result.save import save_parts
+from paceline.result.save import Rest, save_parts
 from paceline.result.sketch import read_sketch
 from paceline.result.stats import ReplayStats
 from paceline.result.steps import Recorded, recorded_of
@@ -38,7 +38,7 @@ from paceline.showing.shown import Shown
 if TYPE_CHECKING:
     from paceline.trace import Trace
 
-__all__ = ["Result"]
+__all__ = ["Result", "stats_of"]
 
 
 class Result(OverTime, Shown):
@@ -110,18 +110,18 @@ class Result(OverTime, Shown):
         """
         return cls(
             columns=RequestColumns.from_outcome(trace.frame, outcome, arrivals),
-            stats=lambda: _stats(outcome, policy),
+            stats=lambda: stats_of(outcome, policy),
             itl=lambda: outcome.itl,
             provenance=lambda: Provenance.of(trace, cluster, policy, settings),
             timelines=timelines_of(
                 trace.frame,
                 outcome,
-                lambda: _stats(outcome, policy),
+                lambda: stats_of(outcome, policy),
                 policy,
                 settings,
                 getattr(cluster, "frontend_s", 0.0),
             ),
-            recorded=recorded_of(outcome, lambda: len(_stats(outcome, policy).instances))
+            recorded=recorded_of(outcome, lambda: len(stats_of(outcome, policy).instances))
             if "record" in settings
             else None,
         )
@@ -412,14 +412,16 @@ class Result(OverTime, Shown):
         return save_parts(
             directory,
             requests=self.requests,
-            stats=self.stats,
-            itl=self.itl,
-            provenance=self.provenance,
-            summary=self.summary(),
-            totals=self.totals(),
-            timelines=self._timeline_files(),
+            rest=Rest(
+                stats=self.stats,
+                itl=self.itl,
+                provenance=self.provenance,
+                summary=self.summary(),
+                totals=self.totals(),
+                timelines=self._timeline_files(),
+                run=run,
+            ),
             overwrite=overwrite,
-            run=run,
         )
 
     @typed(ResultError)
@@ -517,7 +519,7 @@ def unpickled(
     )
 
 
-def _stats(outcome: Outcome, policy: object) -> ReplayStats:
+def stats_of(outcome: Outcome, policy: object) -> ReplayStats:
     """Return the engine's counters, with the names of the policy's pools."""
     pools = getattr(policy, "pools", None)
     if not isinstance(pools, Pools):

@@ -1,6 +1,7 @@
 """Saving a result to a directory.
 
-The directory holds `requests.parquet` (`Result.requests` as it is),
+The directory holds `requests.parquet` (`Result.requests` as it is; of a streamed replay in parts,
+`requests-00000.parquet` and those after it),
 `instances.parquet` and `links.parquet` for readers of Parquet, `itl.json` (the
 sketch), `summary.parquet` and `manifest.json` (everything else). A result that was sampled has its
 timelines too: `timeline.parquet`, `router_timeline.parquet` and, by tenant,
@@ -12,10 +13,11 @@ timelines too: `timeline.parquet`, `router_timeline.parquet` and, by tenant,
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -41,8 +43,11 @@ __all__ = [
     "TENANT_TIMELINE",
     "TIMELINE",
     "TRANSFERS",
+    "Rest",
     "check_target",
     "save_parts",
+    "saving",
+    "write_requests",
 ]
 
 REQUESTS: Final = "requests.parquet"
@@ -58,49 +63,84 @@ TRANSFERS: Final = "transfers.parquet"
 RUN: Final = "run.toml"
 
 
-def save_parts(
-    directory: str | os.PathLike[str],
-    *,
-    requests: pl.DataFrame,
-    stats: ReplayStats,
-    itl: Sketch,
-    provenance: Provenance,
-    summary: pl.DataFrame,
-    totals: Totals,
-    timelines: Mapping[str, pl.DataFrame] | None = None,
-    overwrite: bool = False,
-    run: str | None = None,
-) -> Path:
-    """Write the parts of a result to `directory`, whole or not at all: see `Result.save`."""
-    target = check_target(directory, overwrite=overwrite)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """What is saved of a result beside its requests; see `Result.save`."""
+
+    stats: ReplayStats
+    itl: Sketch
+    provenance: Provenance
+    summary: pl.DataFrame
+    totals: Totals
+    timelines: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    run: str | None = None
+
+    def write(self, draft: Path, *, rows: int, carried: Sequence[str], requests: Mapping[str, Any]) -> None:
+        """Write the files, and the manifest.
+
+        Parameters
+        ----------
+        draft
+            The directory, which has the files of requests.
+        rows
+            How many requests there are.
+        carried
+            Their columns of the trace.
+        requests
+            Their files by name, with the entry of each (`file_entry`): one, or parts in order.
+        """
+        self.stats.frame().write_parquet(draft / INSTANCES)
+        self.stats.network.frame(self.stats.end_ticks).write_parquet(draft / LINKS)
+        (draft / SKETCH).write_bytes(self.itl.to_json())
+        for name, frame in self.timelines.items():
+            frame.write_parquet(draft / name, compression="zstd", compression_level=1)
+        self.summary.write_parquet(draft / SUMMARY)
+        if self.run is not None:
+            (draft / RUN).write_text(self.run, encoding="utf-8")
+        run = () if self.run is None else (RUN,)
+        names = (INSTANCES, LINKS, SKETCH, SUMMARY, *self.timelines, *run)
+        body = {
+            "provenance": self.provenance.to_dict(),
+            "requests": rows,
+            "carried": list(carried),
+            "stats": asdict(self.stats),
+            "totals": self.totals.to_dict(),
+            "files": {**requests, **{name: file_entry(draft / name) for name in names}},
+        }
+        if list(requests) != [REQUESTS]:
+            body["parts"] = list(requests)
+        write_manifest(draft, body)
+
+
+@contextmanager
+def saving(target: Path) -> Iterator[Path]:
+    """Yield a directory that becomes `target` when the block ends well; raise the errors of writing."""
     try:
         with new_directory(target) as draft:
-            requests.write_parquet(draft / REQUESTS, compression="zstd", compression_level=1)
-            stats.frame().write_parquet(draft / INSTANCES)
-            stats.network.frame(stats.end_ticks).write_parquet(draft / LINKS)
-            (draft / SKETCH).write_bytes(itl.to_json())
-            sampled = timelines or {}
-            for name, frame in sampled.items():
-                frame.write_parquet(draft / name, compression="zstd", compression_level=1)
-            summary.write_parquet(draft / SUMMARY)
-            if run is not None:
-                (draft / RUN).write_text(run, encoding="utf-8")
-            names = (REQUESTS, INSTANCES, LINKS, SKETCH, SUMMARY, *sampled, *(() if run is None else (RUN,)))
-            body = {
-                "provenance": provenance.to_dict(),
-                "requests": requests.height,
-                "carried": [name for name in requests.columns if name not in SCHEMA],
-                "stats": asdict(stats),
-                "totals": totals.to_dict(),
-                "files": {name: file_entry(draft / name) for name in names},
-            }
-            write_manifest(draft, body)
+            yield draft
     except OSError as error:
         raise ResultError(f"{target}: could not be written: {error.strerror or error}") from error
     except pl.exceptions.PolarsError as error:
         # polars wraps the system's error in one of its own.
         raise ResultError(f"{target}: could not be written: {error}") from error
+
+
+def save_parts(
+    directory: str | os.PathLike[str], *, requests: pl.DataFrame, rest: Rest, overwrite: bool = False
+) -> Path:
+    """Write a result to `directory`, whole or not at all: see `Result.save`."""
+    target = check_target(directory, overwrite=overwrite)
+    with saving(target) as draft:
+        write_requests(requests, draft / REQUESTS)
+        carried = [name for name in requests.columns if name not in SCHEMA]
+        entries = {REQUESTS: file_entry(draft / REQUESTS)}
+        rest.write(draft, rows=requests.height, carried=carried, requests=entries)
     return target
+
+
+def write_requests(requests: pl.DataFrame, path: Path) -> None:
+    """Write rows of requests, as saved results have them."""
+    requests.write_parquet(path, compression="zstd", compression_level=1)
 
 
 def check_target(directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:

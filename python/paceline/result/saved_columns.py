@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -19,8 +19,8 @@ class SavedColumns(RequestColumns):
 
     Parameters
     ----------
-    path
-        The file.
+    paths
+        The files: the columns are in the first, or in all of them one after the other.
     rows
         The number of requests in it.
     carried
@@ -29,14 +29,14 @@ class SavedColumns(RequestColumns):
         Raises an error if the file is not as it was saved; called before it is first read.
     """
 
-    __slots__ = ("_check", "_path", "_rows")
+    __slots__ = ("_check", "_paths", "_rows")
 
     def __init__(
-        self, path: Path, rows: int, check: Callable[[], None], carried: tuple[str, ...] = ()
+        self, paths: Sequence[Path], rows: int, check: Callable[[], None], carried: tuple[str, ...] = ()
     ) -> None:
         super().__init__({}, {})
         self._carried = carried
-        self._path, self._rows = path, rows
+        self._paths, self._rows = tuple(paths), rows
         self._check: Callable[[], None] | None = check
 
     def __len__(self) -> int:
@@ -67,17 +67,17 @@ class SavedColumns(RequestColumns):
         if not names:
             return
         try:
-            lazy = pl.scan_parquet(self._path)
+            lazy = pl.scan_parquet(list(self._paths))
             schema = dict(lazy.collect_schema())
             if any(schema.get(name) != dtype for name, dtype in SCHEMA.items()):
                 raise ResultError(
-                    f"{self._path}: columns must be {', '.join(SCHEMA)}, were {', '.join(schema)}"
+                    f"{self._paths[0]}: columns must be {', '.join(SCHEMA)}, were {', '.join(schema)}"
                 )
             frame = lazy.select(names).collect()
         except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            raise ResultError(f"{self._path}: not readable as Parquet: {error}") from error
+            raise ResultError(f"{self._paths[0]}: not readable as Parquet: {error}") from error
         if frame.height != self._rows:
-            raise ResultError(f"{self._path}: must have {self._rows} rows, had {frame.height}")
+            raise ResultError(f"{self._paths[0]}: must have {self._rows} rows, had {frame.height}")
         self._made.update({name: frame.get_column(name) for name in names})
 
     def __reduce__(self) -> tuple[Callable[[pl.DataFrame], RequestColumns], tuple[pl.DataFrame]]:

@@ -9,6 +9,7 @@ exists counts, also one that `until` left unfinished after its first token.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -18,7 +19,16 @@ from paceline._clock import TICKS_PER_SECOND
 from paceline.result.columns import RequestColumns
 from paceline.result.outcome import Sketch
 
-__all__ = ["METRICS", "QUANTILES", "SUMMARY_SCHEMA", "spread_of", "summarize"]
+__all__ = [
+    "METRICS",
+    "QUANTILES",
+    "SUMMARY_SCHEMA",
+    "Row",
+    "metrics_of",
+    "spread_of",
+    "summarize",
+    "summary_frame",
+]
 
 METRICS: Final = ("ttft", "tpot", "itl", "e2e", "normalized_latency", "queueing")
 QUANTILES: Final = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
@@ -33,19 +43,33 @@ SUMMARY_SCHEMA: Final[dict[str, pl.DataType]] = {
 }
 """Names and types of the columns of a summary, in order."""
 
-_Row = dict[str, float | None]
+Row = dict[str, float | None]
+"""The figures of a latency by name."""
 
 
 def summarize(columns: RequestColumns, itl: Sketch) -> pl.DataFrame:
     """Return a row per metric: mean, std, min, percentiles and max in seconds, and a count."""
+    spreads = {
+        name: spread_of(columns[name]) for name in metrics_of(reasons=columns.reasons) if name != "itl"
+    }
+    return summary_frame(spreads, itl, reasons=columns.reasons)
+
+
+def metrics_of(*, reasons: bool) -> tuple[str, ...]:
+    """Return the metrics of a summary, of a trace that says which tokens are reasoning, or does not."""
+    return (*METRICS, "ttfat") if reasons else METRICS
+
+
+def summary_frame(spreads: Mapping[str, Row], itl: Sketch, *, reasons: bool) -> pl.DataFrame:
+    """Return a summary, of the figures of each metric but `itl`."""
     rows = [
-        {"metric": metric, **(_of_sketch(itl) if metric == "itl" else spread_of(columns[metric]))}
-        for metric in (*METRICS, *(("ttfat",) if columns.reasons else ()))
+        {"metric": metric, **(_of_sketch(itl) if metric == "itl" else spreads[metric])}
+        for metric in metrics_of(reasons=reasons)
     ]
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def spread_of(series: pl.Series) -> _Row:
+def spread_of(series: pl.Series) -> Row:
     """Return exact figures of a column's values: mean, std, percentiles and so on; null without values."""
     values = series.drop_nulls().to_numpy()
     if values.size == 0:
@@ -61,7 +85,7 @@ def spread_of(series: pl.Series) -> _Row:
     }
 
 
-def _of_sketch(itl: Sketch) -> _Row:
+def _of_sketch(itl: Sketch) -> Row:
     """Return figures of the token gaps: percentiles within the sketch's error, the others exact."""
     if itl.min_ticks is None or itl.max_ticks is None or itl.variance is None:
         return {**dict.fromkeys(_FIGURES), "count": 0}

@@ -20,7 +20,7 @@ from paceline.result.roles import seconds_by_role
 from paceline.result.stats import InstanceStats, ReplayStats, ratio, traffic_figures
 from paceline.result.turns import early_turns
 
-__all__ = ["Totals", "count_statuses", "makespan_s", "rate", "total"]
+__all__ = ["Tally", "Totals", "count_statuses", "makespan_s", "rate", "total", "total_of"]
 
 _MEMORY: Final = (
     "swapped_out_blocks",
@@ -31,6 +31,9 @@ _MEMORY: Final = (
     "evictions",
 )
 """Counters of the KV cache that are added up over the instances."""
+
+_UNFINISHED: Final = ("running", "waiting", "not_arrived", "held")
+"""Statuses of requests that a replay left unfinished when it stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,22 +221,95 @@ def count_statuses(columns: RequestColumns) -> dict[str, int]:
 
 def makespan_s(columns: RequestColumns, stats: ReplayStats) -> float:
     """Return the window of rates, in seconds: see `Totals.makespan_s`."""
-    return _window_s(columns, stats, count_statuses(columns))
-
-
-def _window_s(columns: RequestColumns, stats: ReplayStats, counts: dict[str, int]) -> float:
-    if counts["running"] or counts["waiting"] or counts["not_arrived"] or counts["held"]:
+    counts = count_statuses(columns)
+    if any(counts[status] for status in _UNFINISHED):
         return stats.end_ticks / TICKS_PER_SECOND
     return columns.latest("finish") or 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What totals count of requests; those of parts of a replay add up.
+
+    Attributes
+    ----------
+    counts
+        Requests by status.
+    reasons
+        Requests by status and reason.
+    output_tokens, prompt_tokens
+        Tokens emitted, and the prompts of requests that have their first token.
+    sent_again, wasted_tokens, preemptions
+        As of `Totals`.
+    latest
+        The last completion in seconds; 0 without one.
+    early_turns
+        As of `Totals`; those of parts cannot be added.
+    """
+
+    counts: dict[str, int]
+    reasons: dict[str, dict[str, int]]
+    output_tokens: int
+    prompt_tokens: int
+    sent_again: int
+    wasted_tokens: int
+    preemptions: int
+    latest: float
+    early_turns: int | None
+
+    @classmethod
+    def of(cls, columns: RequestColumns) -> Tally:
+        """Count requests."""
+        counts = count_statuses(columns)
+        prompts, prefilled = columns.counts("prompt_tokens"), columns.happened("first_token")
+        return cls(
+            counts=counts,
+            reasons={
+                status: _count_reasons(columns, status) if counts[status] else {}
+                for status in ("rejected", "cancelled")
+            },
+            output_tokens=_sum(columns.counts("generated_tokens")),
+            prompt_tokens=_sum(prompts if prefilled.all() else prompts[prefilled]),
+            sent_again=_sum(columns.counts("sent_again")),
+            wasted_tokens=_wasted(columns),
+            preemptions=_sum(columns.counts("preemptions")),
+            latest=columns.latest("finish") or 0.0,
+            early_turns=early_turns(columns),
+        )
+
+    def __add__(self, other: Tally) -> Tally:
+        if (self.early_turns, other.early_turns) != (None, None):
+            raise ValueError("a turn may be early by a turn of another part")
+        return Tally(
+            counts={status: count + other.counts[status] for status, count in self.counts.items()},
+            reasons={status: _added(of, other.reasons[status]) for status, of in self.reasons.items()},
+            output_tokens=self.output_tokens + other.output_tokens,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            sent_again=self.sent_again + other.sent_again,
+            wasted_tokens=self.wasted_tokens + other.wasted_tokens,
+            preemptions=self.preemptions + other.preemptions,
+            latest=max(self.latest, other.latest),
+            early_turns=None,
+        )
+
+
+def _added(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    """Add counts by reason, in the order of the codes."""
+    both = {reason: one.get(reason, 0) + other.get(reason, 0) for reason in REASONS}
+    return {reason: count for reason, count in both.items() if count}
+
+
 def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -> Totals:
     """Return the totals of a replay."""
-    counts = count_statuses(columns)
-    window = _window_s(columns, stats, counts)
-    finished, output_tokens = counts["finished"], _sum(columns.counts("generated_tokens"))
-    prompts, prefilled = columns.counts("prompt_tokens"), columns.happened("first_token")
-    served = _sum(prompts if prefilled.all() else prompts[prefilled]) + output_tokens
+    return total_of(Tally.of(columns), stats, provenance)
+
+
+def total_of(tally: Tally, stats: ReplayStats, provenance: Provenance) -> Totals:
+    """Return the totals of a replay, of what was counted of its requests."""
+    counts, output_tokens = tally.counts, tally.output_tokens
+    unfinished = any(counts[status] for status in _UNFINISHED)
+    window = stats.end_ticks / TICKS_PER_SECOND if unfinished else tally.latest
+    finished, served = counts["finished"], tally.prompt_tokens + output_tokens
     of, end = stats.instances, stats.end_ticks
     running = sum(instance.running_ticks for instance in of)
     capacity = sum(instance.blocks * instance.block_tokens for instance in of)
@@ -242,12 +318,12 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
     energy = moved["energy_j"]
     counts_of_memory = {name: _over(of, name) for name in _MEMORY}
     return Totals(
-        requests=len(columns),
+        requests=sum(counts.values()),
         **counts,
-        rejected_by_reason=_count_reasons(columns, "rejected") if counts["rejected"] else {},
-        cancelled_by_reason=_count_reasons(columns, "cancelled") if counts["cancelled"] else {},
-        sent_again=_sum(columns.counts("sent_again")),
-        wasted_tokens=_wasted(columns),
+        rejected_by_reason=tally.reasons["rejected"],
+        cancelled_by_reason=tally.reasons["cancelled"],
+        sent_again=tally.sent_again,
+        wasted_tokens=tally.wasted_tokens,
         dropped_rows=dict(provenance.dropped_rows),
         simulated_s=end / TICKS_PER_SECOND,
         makespan_s=window,
@@ -255,7 +331,7 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
         output_tokens=output_tokens,
         output_tokens_per_s=rate(output_tokens, window),
         total_tokens_per_s=rate(served, window),
-        preemptions=_sum(columns.counts("preemptions")),
+        preemptions=tally.preemptions,
         **counts_of_memory,
         prefix_hit_rate=ratio(counts_of_memory["prefix_hits"], counts_of_memory["prefix_queries"]),
         uses_oracle=provenance.uses_oracle,
@@ -274,7 +350,7 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
         expert_bytes_per_request=_each(moved["expert_bytes"], finished),
         kv_transfers=stats.network.transfers,
         kv_transfer_bytes=stats.network.bytes,
-        early_turns=early_turns(columns),
+        early_turns=tally.early_turns,
     )
 
 

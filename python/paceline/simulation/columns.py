@@ -26,8 +26,6 @@ DECLARED: Final = (
 
 _WAITING: Final = ("think_time", "parents", "delay", "not_before")
 
-_SIGN: Final = np.int64(2**63 - 1)
-
 
 def without_rows(values: Any) -> Any:  # noqa: ANN401 - an array, several, or a number
     """Return a column as the engine takes it, without its rows."""
@@ -163,9 +161,7 @@ class Encoder:
         values = frame.get_column(str(order))
         if order == "priority":
             return {"priority": values.cast(pl.Int64).to_numpy()}
-        # Of floats of one sign, the order is that of their bits; of negative ones, the opposite.
-        bits = (values.to_numpy() + 0.0).view(np.int64)
-        return {"priority": np.where(bits < 0, bits ^ _SIGN, bits)}
+        return {"priority": _native.in_order(values.to_numpy())}
 
     def _shared(self, given: Mapping[str, Any], frame: pl.DataFrame) -> dict[str, Any]:
         """Return the ids of the blocks of sessions, where requests have sessions and no ids."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from paceline.synthesis.arrivals import Arrivals, BenchmarkClient, Bursts, Gamma, Poisson, Regular
     from paceline.synthesis.benchmark_ramp import BenchmarkRamp
     from paceline.synthesis.cycles import Diurnal, OnOff
-    from paceline.synthesis.drawing import synthesize
+    from paceline.synthesis.drawing import synthesize, synthesize_parts
     from paceline.synthesis.durations import (
         Durations,
         ExponentialTime,
@@ -68,6 +68,7 @@ __all__ = [
     "presets",
     "read_servegen",
     "synthesize",
+    "synthesize_parts",
 ]
 
 attach(
@@ -76,7 +77,7 @@ attach(
         "arrivals": ("Arrivals", "BenchmarkClient", "Bursts", "Gamma", "Poisson", "Regular"),
         "benchmark_ramp": ("BenchmarkRamp",),
         "cycles": ("Diurnal", "OnOff"),
-        "drawing": ("synthesize",),
+        "drawing": ("synthesize", "synthesize_parts"),
         "durations": ("Durations", "ExponentialTime", "FixedTime", "LognormalTime", "QuantileTime"),
         "empirical": ("Empirical", "Sample"),
         "lengths": ("Constant", "Lengths", "Lognormal", "Quantiles", "Uniform"),

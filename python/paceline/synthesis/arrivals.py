@@ -7,7 +7,7 @@ request at 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
@@ -20,7 +20,7 @@ from paceline.synthesis.numbers import check_rate, is_whole
 from paceline.synthesis.stable import Floats, exp, log, normal_quantile
 from paceline.synthesis.streams import PART, Stream
 
-__all__ = ["Arrivals", "BenchmarkClient", "Bursts", "Gamma", "Poisson", "Regular"]
+__all__ = ["Arrivals", "BenchmarkClient", "Bursts", "Gamma", "Poisson", "Regular", "times_in_parts"]
 
 # Below this the exponential of a gap's logarithm is 0 s for every purpose.
 _LEAST_LOG: Final = -600.0
@@ -167,6 +167,45 @@ class Bursts:
             times += np.arange(count, dtype=np.int64) % self.size * (self.spread_s / self.size)
             times.sort(kind="stable")
         return times
+
+
+def times_in_parts(arrivals: Arrivals, count: int, rate: float, seed: int, rows: int) -> Iterator[Floats]:
+    """Return the times that ``arrivals.times(count, rate, seed)`` returns, in parts of so many rows.
+
+    Raises
+    ------
+    ConfigError
+        If the process does not draw one gap after the other.
+    """
+    _check_draw(count, rate, seed)
+    if isinstance(arrivals, Regular):
+        starts = range(0, count, rows)
+        return (np.arange(at, min(at + rows, count), dtype=np.float64) / rate for at in starts)
+    if isinstance(arrivals, Poisson):
+        return _running_sums(_exponentials(Stream(seed, "arrival")), rate, count, rows)
+    if isinstance(arrivals, Gamma):
+        shape = 1.0 / (arrivals.cv * arrivals.cv)
+        more = _gammas(shape, Stream(seed, "arrival"), Stream(seed, "arrival boost"))
+        return _running_sums(more, rate * shape, count, rows)
+    raise ConfigError(
+        f"arrivals must be Poisson, Gamma or Regular where a trace is drawn in parts, was {said(arrivals)}: "
+        "others draw all arrivals at once"
+    )
+
+
+def _running_sums(more: Callable[[], Floats], rate: float, count: int, rows: int) -> Iterator[Floats]:
+    """Return running sums of gaps as `_summed` does, in parts of so many rows."""
+    total, left = 0.0, np.empty(0)
+    for at in range(0, count, rows):
+        wanted = min(rows, count - at)
+        gaps = [left]
+        while sum(map(len, gaps)) < wanted:
+            gaps.append(more())
+        drawn = np.concatenate(gaps)
+        left = drawn[wanted:]
+        sums = np.cumsum(np.concatenate(([total], drawn[:wanted])))[1:]
+        total = float(sums[-1])
+        yield sums / rate
 
 
 def _check_draw(count: int, rate: float, seed: int) -> None:

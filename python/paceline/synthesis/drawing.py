@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Final, cast
 
 import numpy as np
@@ -11,7 +13,7 @@ import polars as pl
 from paceline._arguments import typed
 from paceline._check import said
 from paceline.errors import ConfigError
-from paceline.synthesis.arrivals import Arrivals
+from paceline.synthesis.arrivals import Arrivals, times_in_parts
 from paceline.synthesis.benchmark_ramp import BenchmarkRamp
 from paceline.synthesis.empirical import Empirical, places
 from paceline.synthesis.lengths import Lengths, Tokens
@@ -23,10 +25,11 @@ from paceline.synthesis.stable import Floats
 from paceline.synthesis.streams import PART, Stream
 from paceline.synthesis.workload import Workload
 from paceline.trace.model import Trace
+from paceline.trace.scanning import TraceScan, scan_trace
 from paceline.trace.shapes import RateShape
 from paceline.trace.source import Source
 
-__all__ = ["synthesize"]
+__all__ = ["synthesize", "synthesize_parts"]
 
 _NANOSECONDS: Final = 1e9
 
@@ -102,11 +105,79 @@ def synthesize(
     if isinstance(recipe, Sessions):
         return _of_sessions(recipe, seed, float(rate), (sessions, requests), name)
     assert requests is not None
-    arrival = _rounded(recipe.arrivals.times(requests, float(rate), seed))
-    prompt, output = _lengths(recipe, requests, seed)
-    frame = pl.DataFrame({"arrival": arrival, "prompt_tokens": prompt, "output_tokens": output})
+    arrival = recipe.arrivals.times(requests, float(rate), seed)
+    frame = _frame(arrival, _lengths_of(recipe, seed))
     detail = f"synthesize({recipe.name!r}, requests={requests}, rate={rate}, seed={seed}), {recipe.arrivals}"
     return Trace(frame, name=name or recipe.name, source=Source(kind="synthesis", detail=detail))
+
+
+@typed()
+def synthesize_parts(
+    workload: str | Workload,
+    directory: str | Path,
+    *,
+    requests: int,
+    seed: int,
+    rate: float | None = None,
+    arrivals: Arrivals | None = None,
+    rows: int = 1 << 20,
+) -> TraceScan:
+    """Draw a trace that need not fit into memory, and write it to a folder of Parquet files.
+
+    Parameters
+    ----------
+    workload, requests, seed, rate, arrivals
+        As of `synthesize`, which gives the same requests; arrivals are Poisson, Gamma or Regular.
+    directory
+        The folder, which is new or empty.
+    rows
+        Requests in a file.
+
+    Returns
+    -------
+    TraceScan
+        The trace, to be replayed.
+
+    Raises
+    ------
+    ConfigError
+        As of `synthesize`; the arrivals are drawn at once, or the folder holds files.
+    TraceError
+        The trace would be longer than the clock holds (186 days).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     scan = synthesize_parts("azure-conv", folder, requests=5_000, rate=60.0, seed=11, rows=2_000)
+    ...     len(scan), [len(part) for part in scan.chunks()]
+    (5000, [2000, 2000, 1000])
+    """
+    recipe = preset(workload) if isinstance(workload, str) else workload
+    if not isinstance(recipe, Workload):
+        raise ConfigError(f"workload {recipe.name!r} has sessions, which are drawn at once; use synthesize")
+    if arrivals is not None:
+        recipe = replace(recipe, arrivals=arrivals)
+    _check_size(recipe, requests, None)
+    if not (is_whole(rows) and rows >= 1):
+        raise ConfigError(f"rows must be a whole number of at least 1, was {said(rows)}")
+    rate = recipe.rate if rate is None else rate
+    if rate is None:
+        raise ConfigError(f"rate must be given: workload {recipe.name!r} has no rate of its own")
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise ConfigError(f"{folder}: must be empty, held files")
+    lengths = _lengths_of(recipe, seed)
+    for part, times in enumerate(times_in_parts(recipe.arrivals, requests, float(rate), seed, rows)):
+        Trace(_frame(times, lengths), name=recipe.name).write(folder / f"part-{part:05}.parquet")
+    return scan_trace(folder)
+
+
+def _frame(arrival: Floats, lengths: Callable[[int], tuple[Tokens, Tokens]]) -> pl.DataFrame:
+    """Return requests that arrive at these times, with the next lengths."""
+    prompt, output = lengths(len(arrival))
+    return pl.DataFrame({"arrival": _rounded(arrival), "prompt_tokens": prompt, "output_tokens": output})
 
 
 def _check_size(recipe: Workload | Sessions, requests: int | None, sessions: int | None) -> None:
@@ -151,15 +222,16 @@ def _rounded(times: Floats) -> Floats:
     return times
 
 
-def _lengths(recipe: Workload, count: int, seed: int) -> tuple[Tokens, Tokens]:
+def _lengths_of(recipe: Workload, seed: int) -> Callable[[int], tuple[Tokens, Tokens]]:
+    """Return a function that draws the lengths of the next requests."""
     if recipe.lengths is not None:
-        return _pairs(recipe.lengths, count, seed)
-    assert recipe.prompt_tokens is not None
-    assert recipe.output_tokens is not None
-    return (
-        _drawn(recipe.prompt_tokens, count, Stream(seed, "prompt_tokens")),
-        _drawn(recipe.output_tokens, count, Stream(seed, "output_tokens")),
-    )
+        pairs, stream = recipe.lengths, Stream(seed, "lengths")
+        return lambda count: _pairs(pairs, count, stream)
+    prompts, outputs = recipe.prompt_tokens, recipe.output_tokens
+    assert prompts is not None
+    assert outputs is not None
+    streams = Stream(seed, "prompt_tokens"), Stream(seed, "output_tokens")
+    return lambda count: (_drawn(prompts, count, streams[0]), _drawn(outputs, count, streams[1]))
 
 
 def _drawn(lengths: Lengths, count: int, stream: Stream) -> Tokens:
@@ -170,8 +242,7 @@ def _drawn(lengths: Lengths, count: int, stream: Stream) -> Tokens:
     return drawn
 
 
-def _pairs(lengths: Empirical, count: int, seed: int) -> tuple[Tokens, Tokens]:
-    stream = Stream(seed, "lengths")
+def _pairs(lengths: Empirical, count: int, stream: Stream) -> tuple[Tokens, Tokens]:
     prompt, output = np.empty(count, dtype=np.uint32), np.empty(count, dtype=np.uint32)
     sizes = lengths.prompt_tokens.counts, lengths.output_tokens.counts
     for at in range(0, count, PART):

@@ -12,6 +12,7 @@ from paceline.trace.model import Trace
 from paceline.trace.paths import critical_path
 from paceline.trace.pool import pooled
 from paceline.trace.reading import read_trace
+from paceline.trace.scanning import TraceScan, scan_trace
 from paceline.trace.source import Source
 
-__all__ = ["Source", "Trace", "critical_path", "pooled", "read_trace"]
+__all__ = ["Source", "Trace", "TraceScan", "critical_path", "pooled", "read_trace", "scan_trace"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -11,7 +13,10 @@ import polars as pl
 from paceline.concurrency import Concurrency
 from paceline.trace.schema import COLUMNS
 
-__all__ = ["frame_sha256"]
+__all__ = ["columns_sha256", "frame_sha256"]
+
+_Read = Callable[[], Iterator[pl.Series]]
+_Component = Callable[["hashlib._Hash", _Read], None]
 
 
 def frame_sha256(
@@ -24,36 +29,81 @@ def frame_sha256(
     joined contents. A further column goes in with a mask of its nulls; one of another type as JSON.
     Names and sources of traces are not part of it.
     """
+    whole = {column.name: partial(_once, column) for column in frame.get_columns()}
+    return columns_sha256(whole, frame.height, prefix_block_tokens, clients)
+
+
+def _once(column: pl.Series) -> Iterator[pl.Series]:
+    """Give a column as its only part."""
+    yield column
+
+
+def columns_sha256(
+    columns: Mapping[str, _Read],
+    rows: int,
+    prefix_block_tokens: int | None,
+    clients: Concurrency | None = None,
+) -> str:
+    """Hash a trace as `frame_sha256` does; each column is read in parts, once for each of its components."""
     digest = hashlib.sha256(f"paceline trace 1;{prefix_block_tokens}".encode())
-    for column in frame.get_columns():
-        if column.name not in COLUMNS:
-            _add_further(digest, column)
-            continue
-        digest.update(f";{column.name}:{column.dtype}:{len(column)};".encode())
-        if column.dtype == pl.String:
-            lengths = column.str.len_bytes().cast(pl.Int64).fill_null(-1)
-            _add(digest, lengths)
-            for text in column.drop_nulls():
-                digest.update(text.encode())
-        elif column.dtype == pl.List(pl.String):
-            digest.update(json.dumps(column.to_list()).encode())
-        elif isinstance(column.dtype, pl.List):
-            _add(digest, column.list.len().cast(pl.Int64))
-            _add(digest, column.explode(empty_as_null=False))
-        else:
-            _add(digest, column)
+    for name, read in columns.items():
+        dtype = next(read()).dtype
+        digest.update(f";{name}:{dtype}:{rows};".encode())
+        for component in _components(dtype, further=name not in COLUMNS):
+            component(digest, read)
     if clients is not None:
         digest.update(f";{clients!r}".encode())
     return digest.hexdigest()
 
 
-def _add_further(digest: hashlib._Hash, column: pl.Series) -> None:
-    digest.update(f";{column.name}:{column.dtype}:{len(column)};".encode())
-    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
-        _add(digest, column.is_null())
-        _add(digest, column.fill_null(0 if column.dtype.is_numeric() else False))
-    else:
-        digest.update(json.dumps(column.to_list(), default=str, sort_keys=True).encode())
+def _components(dtype: pl.DataType, *, further: bool) -> tuple[_Component, ...]:
+    """Return what goes in of a column of this type, one after the other."""
+    if further:
+        if not (dtype.is_numeric() or dtype == pl.Boolean):
+            return (_add_json,)
+        nothing = 0 if dtype.is_numeric() else False
+        return (_values(pl.Series.is_null), _values(lambda column: column.fill_null(nothing)))
+    if dtype == pl.String:
+        return (_values(lambda column: column.str.len_bytes().cast(pl.Int64).fill_null(-1)), _add_text)
+    if dtype == pl.List(pl.String):
+        return (_add_json,)
+    if isinstance(dtype, pl.List):
+        lengths = _values(lambda column: column.list.len().cast(pl.Int64))
+        return (lengths, _values(lambda column: column.explode(empty_as_null=False)))
+    return (_add_numbers,)
+
+
+def _values(of: Callable[[pl.Series], pl.Series]) -> _Component:
+    def add(digest: hashlib._Hash, read: _Read) -> None:
+        for part in read():
+            _add(digest, of(part))
+
+    return add
+
+
+def _add_numbers(digest: hashlib._Hash, read: _Read) -> None:
+    """Add numbers; of a column with a null anywhere as floats, nan for null."""
+    some = any(part.null_count() for part in read())
+    for part in read():
+        _add(digest, part.cast(pl.Float64) if some else part)
+
+
+def _add_text(digest: hashlib._Hash, read: _Read) -> None:
+    for part in read():
+        for text in part.drop_nulls():
+            digest.update(text.encode())
+
+
+def _add_json(digest: hashlib._Hash, read: _Read) -> None:
+    """Add the values as one list in JSON."""
+    digest.update(b"[")
+    between = ""
+    for part in read():
+        if len(part):
+            listed = json.dumps(part.to_list(), default=str, sort_keys=True)
+            digest.update((between + listed[1:-1]).encode())
+            between = ", "
+    digest.update(b"]")
 
 
 def _add(digest: hashlib._Hash, column: pl.Series) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "checked",
     "checked_arrival",
     "missing_columns",
+    "typed_column",
 ]
 
 REQUIRED: Final = ("arrival", "prompt_tokens", "output_tokens")
@@ -147,6 +148,21 @@ def checked_arrival(arrival: pl.Series, rows: Rows) -> pl.Series:
         The first row that breaks a rule.
     """
     return _in_range(_typed(arrival, COLUMNS["arrival"], rows), rows)
+
+
+def typed_column(column: pl.Series, rows: Rows) -> pl.Series:
+    """Give a column of a trace in the type that a checked frame has it in, or refuse it.
+
+    Raises
+    ------
+    TraceError
+        The first row whose value has another type, or the name, if results have a column by it.
+    """
+    if column.name == "arrival":
+        return checked_arrival(column, rows)
+    if column.name not in COLUMNS:
+        return further_column(column, rows, _TAKEN)
+    return _typed(column, COLUMNS[column.name], rows)
 
 
 def _typed(column: pl.Series, dtype: pl.DataType, rows: Rows) -> pl.Series:

@@ -30,7 +30,7 @@
 //!     "routing": {"on_arrival": {"rule": "round_robin"}}, "until": null, "leap": true, "record_decisions": false
 //! }"#)?;
 //! let trace = Trace {
-//!     arrival: vec![7], prompt_tokens: vec![100], output_tokens: vec![1], ..Trace::default()
+//!     arrival: vec![7].into(), prompt_tokens: vec![100].into(), output_tokens: vec![1].into(), ..Trace::default()
 //! };
 //! let mut simulation = Simulation::new(&config, trace)?;
 //! while !simulation.advance(1_000)? {}
@@ -58,6 +58,7 @@ mod time;
 mod timeline;
 mod trace;
 
+pub use collections::Column;
 pub use config::{
     Admission, Allocation, Class, Config, CopyTime, Entrance, Eviction, Gather, GroupRule, InstanceConfig,
     Leaving, Links, Lockstep, Pace, Pair, Port, Prediction, Preemption, PrefixCacheConfig, QueueOrder,
@@ -66,7 +67,7 @@ pub use config::{
 pub use cost::{Cost, Prefilled, Work};
 pub use engine::{
     CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Cause, Decide, FlipRecord, Outcome,
-    Progress, STATE_FIELDS, Simulation, Source, TransferKind, TransferRecord,
+    Progress, STATE_FIELDS, Simulation, Source, Stream, TransferKind, TransferRecord,
 };
 pub use error::Error;
 pub use instance::{Part, StepColumns, StepRecord, TierJob, TierLog, TierStep};

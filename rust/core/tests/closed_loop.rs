@@ -91,7 +91,7 @@ fn trace(requests: &[Request], arrival: Vec<Ticks>) -> Trace {
     let blocks: Vec<_> = requests.iter().map(|request| (request.0 / 4) as usize).collect();
     let ids = std::iter::zip(requests, &blocks).flat_map(|(request, &blocks)| vec![request.3; blocks]);
     Trace {
-        arrival,
+        arrival: arrival.into(),
         prompt_tokens: requests.iter().map(|request| request.0).collect(),
         output_tokens: requests.iter().map(|request| request.1).collect(),
         priority: Some(requests.iter().map(|request| request.2).collect()),
@@ -186,7 +186,7 @@ fn a_client_whose_request_is_rejected_sends_the_next_one() {
         outcome.columns.status,
         [Status::Finished as u8, Status::Rejected as u8, Status::Rejected as u8]
     );
-    assert_eq!((outcome.columns.arrival, outcome.columns.finish[0]), (vec![0; 3], 110));
+    assert_eq!((outcome.columns.arrival, outcome.columns.finish[0]), (vec![0; 3].into(), 110));
 }
 
 #[test]

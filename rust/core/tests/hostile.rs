@@ -26,9 +26,9 @@ fn seeds() -> Vec<Value> {
 /// Reads a configuration and, if it is one, sets up a replay of a few requests.
 fn set_up(text: &[u8]) -> bool {
     let trace = Trace {
-        arrival: vec![0, 7],
-        prompt_tokens: vec![40, 9],
-        output_tokens: vec![3, 1],
+        arrival: vec![0, 7].into(),
+        prompt_tokens: vec![40, 9].into(),
+        output_tokens: vec![3, 1].into(),
         ..Trace::default()
     };
     Config::from_json(text).is_ok_and(|config| Simulation::new(&config, trace).is_ok())

@@ -1,5 +1,8 @@
-//! Whole replays under policies that rank, displace and migrate, with debug assertions: leaping equals stepping, and no
-//! request is lost.
+//! Whole replays under policies that rank, displace and migrate, with debug assertions: leaping equals stepping, a streamed
+//! trace gives what it gives at once, and no request is lost.
+
+#[path = "support/streamed.rs"]
+mod streamed;
 
 use paceline_core::{Config, Error, Outcome, Simulation, Status, Trace};
 use proptest::prelude::*;
@@ -141,30 +144,36 @@ fn config(case: &Case, leap: bool) -> String {
 
 fn replay(json: &str, requests: &[(u64, u32, u32, u32)]) -> Result<Outcome, Error> {
     let config = Config::from_json(json.as_bytes()).expect("the configuration is valid");
-    let mut clock = 0;
-    let trace = Trace {
-        arrival: requests
-            .iter()
-            .map(|request| {
-                clock += request.0;
-                clock
-            })
-            .collect(),
+    let mut simulation =
+        Simulation::new(&config, trace(requests, 0..requests.len())).expect("the trace is valid");
+    while !simulation.advance(10_000)? {}
+    Ok(simulation.into_outcome())
+}
+
+/// Some of the requests as a trace.
+fn trace(requests: &[(u64, u32, u32, u32)], rows: std::ops::Range<usize>) -> Trace {
+    let arrivals = requests.iter().scan(0, |clock, request| {
+        *clock += request.0;
+        Some(*clock)
+    });
+    let arrival = arrivals.collect::<Vec<_>>()[rows.clone()].to_vec().into();
+    let requests = &requests[rows];
+    Trace {
+        arrival,
         prompt_tokens: requests.iter().map(|request| request.1).collect(),
         output_tokens: requests.iter().map(|request| request.2).collect(),
         reasoning_tokens: Some(requests.iter().map(|request| request.3.min(request.2)).collect()),
         ..Trace::default()
-    };
-    let mut simulation = Simulation::new(&config, trace).expect("the trace is valid");
-    while !simulation.advance(10_000)? {}
-    Ok(simulation.into_outcome())
+    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
-    fn leaping_equals_stepping_under_policies_and_nothing_is_lost(case in cases()) {
+    fn leaping_equals_stepping_under_policies_and_nothing_is_lost(
+        case in cases(), chunk in prop::option::weighted(0.25, 1_usize..9),
+    ) {
         let leaping = replay(&config(&case, true), &case.requests);
         let stepping = replay(&config(&case, false), &case.requests);
         let (Ok(leaping), Ok(stepping)) = (&leaping, &stepping) else {
@@ -176,6 +185,14 @@ proptest! {
         prop_assert_eq!(&leaping.gaps, &stepping.gaps);
         prop_assert_eq!(&leaping.stats, &stepping.stats);
         prop_assert_eq!(leaping.end, stepping.end);
+        if let Some(chunk) = chunk {
+            let parsed = Config::from_json(config(&case, true).as_bytes()).unwrap();
+            let rows = |rows| trace(&case.requests, rows);
+            let (parts, streamed) = streamed::replay(&parsed, rows, (case.requests.len(), chunk)).unwrap();
+            prop_assert_eq!(streamed::bits(parts), streamed::bits(vec![leaping.columns.clone()]));
+            prop_assert_eq!((&streamed.gaps, &streamed.stats), (&leaping.gaps, &leaping.stats));
+            prop_assert_eq!((streamed.end, streamed.events), (leaping.end, leaping.events));
+        }
         let columns = &leaping.columns;
         for (row, &(_, _, output, _)) in case.requests.iter().enumerate() {
             match columns.status[row] {

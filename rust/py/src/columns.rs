@@ -1,18 +1,19 @@
 //! The columns of a trace, as Python gives them: arrays by name.
 
 use numpy::PyReadonlyArray1;
+use paceline_core::Column;
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 /// A column as the engine takes it; `None` if it is not given.
-fn given<T: numpy::Element + Copy>(columns: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Vec<T>>> {
+fn given<T: numpy::Element + Copy>(columns: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Column<T>>> {
     if !columns.contains(name)? {
         return Ok(None);
     }
     let value = columns.get_item(name)?;
     let array: PyReadonlyArray1<'_, T> = value.extract().map_err(|error| of_column(name, error))?;
     let values = array.as_slice().map_err(|_| PyValueError::new_err(format!("{name} must be contiguous")))?;
-    Ok(Some(values.to_vec()))
+    Ok(Some(values.to_vec().into()))
 }
 
 /// The error of a value of another type, with the name of its column.
@@ -21,12 +22,12 @@ fn of_column(name: &str, error: impl Into<PyErr>) -> PyErr {
 }
 
 /// A column that every trace has.
-fn needed<T: numpy::Element + Copy>(columns: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<T>> {
+fn needed<T: numpy::Element + Copy>(columns: &Bound<'_, PyAny>, name: &str) -> PyResult<Column<T>> {
     given(columns, name)?.ok_or_else(|| PyKeyError::new_err(format!("columns must have {name}")))
 }
 
 /// The ends of lists that lie one after another.
-fn ends(columns: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Vec<usize>>> {
+fn ends(columns: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Column<usize>>> {
     Ok(given::<u64>(columns, name)?.map(|ends| ends.into_iter().map(|end| end as usize).collect()))
 }
 
@@ -64,14 +65,14 @@ fn prefix(columns: &Bound<'_, PyAny>) -> PyResult<Option<paceline_core::PrefixId
 }
 
 /// Further columns of numbers, one after another.
-fn numbers(columns: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<f64>>> {
+fn numbers(columns: &Bound<'_, PyAny>) -> PyResult<Vec<Column<f64>>> {
     let name = "numbers";
     if !columns.contains(name)? {
         return Ok(Vec::new());
     }
     let several: Vec<PyReadonlyArray1<'_, f64>> =
         columns.get_item(name)?.extract().map_err(|error| of_column(name, error))?;
-    several.iter().map(|array| Ok(array.as_array().to_vec())).collect()
+    several.iter().map(|array| Ok(array.as_array().to_vec().into())).collect()
 }
 
 /// The trace of a mapping of columns by name.

@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 /// How long the engine runs between two looks at pending signals.
 const SLICE: Duration = Duration::from_millis(30);
 /// How often progress is reported at most.
-const REPORT: Duration = Duration::from_millis(100);
+pub(crate) const REPORT: Duration = Duration::from_millis(100);
 
 /// How far a replay has come.
 #[pyclass(frozen, module = "paceline._core")]
@@ -64,11 +64,11 @@ fn run(
         let mut simulation = start().map_err(|error| raise(&error))?;
         let mut budget = 1_000;
         let mut reported = Instant::now();
-        while !advance(&mut simulation, &mut budget)
+        while !advance(|events| simulation.advance(events), &mut budget)
             .map_err(|error| raised.take().unwrap_or_else(|| raise(&error)))?
         {
             let due = progress.as_ref().filter(|_| reported.elapsed() > REPORT);
-            Python::attach(|py| between_slices(py, &simulation, due))?;
+            Python::attach(|py| between_slices(py, simulation.progress(), due))?;
             if due.is_some() {
                 reported = Instant::now();
             }
@@ -81,26 +81,26 @@ fn run(
 /// Raises what a signal raises, and reports progress if that is due.
 pub(crate) fn between_slices(
     py: Python<'_>,
-    simulation: &paceline_core::Simulation,
+    at: paceline_core::Progress,
     report: Option<&Py<PyAny>>,
 ) -> PyResult<()> {
     py.check_signals()?;
     let Some(callback) = report else { return Ok(()) };
-    let at = simulation.progress();
     let clock_s = at.clock as f64 / paceline_core::TICKS_PER_SECOND as f64;
     callback.call1(py, (Progress { finished: at.settled, total: at.total, clock_s },))?;
     Ok(())
 }
 
-/// Runs the engine for a slice, and adapts `budget` to its speed; returns whether the replay has ended.
+/// Runs the engine for a slice by `run`, which takes a number of events, and adapts `budget` to its speed; returns whether
+/// there is nothing left to run.
 pub(crate) fn advance(
-    simulation: &mut paceline_core::Simulation,
+    mut run: impl FnMut(u64) -> Result<bool, paceline_core::Error>,
     budget: &mut u64,
 ) -> Result<bool, paceline_core::Error> {
     let began = Instant::now();
     while began.elapsed() < SLICE / 2 {
         let started = Instant::now();
-        if simulation.advance(*budget)? {
+        if run(*budget)? {
             return Ok(true);
         }
         if started.elapsed() < SLICE / 2 {

@@ -12,6 +12,7 @@ mod reuse;
 mod simulation;
 mod sketch;
 mod spread;
+mod stream;
 mod timeline;
 
 use pyo3::prelude::*;
@@ -35,6 +36,8 @@ mod _core {
     use super::sketch::Sketch;
     #[pymodule_export]
     use super::spread::measure;
+    #[pymodule_export]
+    use super::stream::Stream;
 
     use pyo3::prelude::*;
 

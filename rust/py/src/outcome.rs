@@ -47,7 +47,7 @@ fn moved<T: numpy::Element>(py: Python<'_>, column: Vec<T>) -> Py<PyArray1<T>> {
 }
 
 /// The columns by request, as arrays by name.
-fn by_request(py: Python<'_>, columns: paceline_core::Columns) -> PyResult<Py<PyDict>> {
+pub(crate) fn by_request(py: Python<'_>, columns: paceline_core::Columns) -> PyResult<Py<PyDict>> {
     let arrays = PyDict::new(py);
     for (name, buffer) in columns.into_buffers() {
         match buffer {

@@ -171,8 +171,11 @@ impl Simulation {
             let mut engine = self.take()?;
             engine.close();
             let mut budget = 1_000;
-            while !py.detach(|| advance(&mut engine, &mut budget)).map_err(|error| self.error(&error))? {
-                between_slices(py, &engine, None)?;
+            while !py
+                .detach(|| advance(|events| engine.advance(events), &mut budget))
+                .map_err(|error| self.error(&error))?
+            {
+                between_slices(py, engine.progress(), None)?;
             }
             Outcome::new(py, engine.into_outcome())
         })

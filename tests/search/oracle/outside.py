@@ -27,10 +27,13 @@ def covers(case: Case) -> bool:
     Sessions are submitted as ids of full blocks. Where the hash of a block covers the token after it, they
     say more: the first token of a block that is not full.
     """
+    return case.config["until"] is None and comes_in_slices(case)
+
+
+def comes_in_slices(case: Case) -> bool:
+    """Whether the requests of a case can be given in slices: they wait for nothing; see `covers`."""
     speculation = [one.get("speculation") or {} for one in case.config["instances"]]
     if any(one.get("hash_lookahead") for one in speculation) and not case.prefix_block_tokens:
-        return False
-    if case.config["until"] is not None:
         return False
     waits = {"think_ticks", "parent_ends"} & set(case.columns())
     return bool(case.requests) and case.config.get("clients") is None and not waits and _in_order(case)
@@ -45,7 +48,7 @@ def _in_order(case: Case) -> bool:
 def broken(replayed: Replayed, number: int) -> Iterator[Failure]:
     """Submit the requests of a replay in drawn slices, and compare the outcomes bit by bit."""
     case, source = replayed.case, random.Random(number)
-    coded = _Coded(case)
+    coded = Coded(case)
     config = {**case.config, "leap": replayed.leap, "record_decisions": replayed.record}
     engine = _core.Simulation(msgspec.json.encode(config), coded.empty())
     end = replayed.stats["end_ticks"]
@@ -75,7 +78,7 @@ def _slices(rows: Rows, end_ticks: int, source: random.Random) -> Iterator[tuple
         yield rows[start:end], pause
 
 
-class _Coded:
+class Coded:
     """The columns of batches, with what sessions share as ids."""
 
     def __init__(self, case: Case) -> None:
@@ -87,7 +90,7 @@ class _Coded:
     def empty(self) -> dict[str, Any]:
         """Return the columns without rows."""
         one = self._case.requests[:1]
-        coded = _Coded(self._case).of(one)
+        coded = Coded(self._case).of(one)
         return {name: without_rows(value) for name, value in coded.items()}
 
     def of(self, rows: Rows) -> dict[str, Any]:

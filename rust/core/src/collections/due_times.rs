@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Id, IndexedHeap};
+use super::{Column, Id, IndexedHeap};
 use crate::time::{NEVER, Ticks};
 
 /// The moment of each id, the first moment first; which of equal ones is first follows from how they were set.
@@ -14,7 +14,7 @@ pub(crate) struct DueTimes {
     /// Ids in order, the first of which is present, with the number of their place.
     line: VecDeque<(Ticks, Id, u64)>,
     /// By id: the number of its place in the line; 0 if it is not there.
-    places: Vec<u64>,
+    places: Column<u64>,
     /// The number of the latest place.
     latest: u64,
     /// All other ids.
@@ -78,6 +78,12 @@ impl DueTimes {
             Some(time) => self.set(id, time),
             None => self.remove(id),
         }
+    }
+
+    /// Forgets the ids below `id`, none of which has a moment or will have one again.
+    pub(crate) fn forget(&mut self, id: Id) {
+        self.places.forget(id as usize);
+        self.others.forget(id);
     }
 
     /// Removes an id, if it has a moment.

@@ -1,6 +1,6 @@
 //! Ids in order of keys that change.
 
-use super::Id;
+use super::{Column, Id};
 
 /// The position of an id that has no key.
 const ABSENT: u32 = u32::MAX;
@@ -14,12 +14,12 @@ pub(crate) struct IndexedHeap<K> {
     /// The keys and their ids, each after its parent.
     heap: Vec<(K, Id)>,
     /// By id: its position in the heap, or `ABSENT`.
-    places: Vec<u32>,
+    places: Column<u32>,
 }
 
 impl<K> Default for IndexedHeap<K> {
     fn default() -> Self {
-        Self { heap: Vec::new(), places: Vec::new() }
+        Self { heap: Vec::new(), places: Column::default() }
     }
 }
 
@@ -92,6 +92,11 @@ impl<K: Copy + Ord> IndexedHeap<K> {
             self.places[id as usize] = ABSENT;
             self.fill(hole);
         }
+    }
+
+    /// Forgets the ids below `id`, none of which has a key or will have one again.
+    pub(crate) fn forget(&mut self, id: Id) {
+        self.places.forget(id as usize);
     }
 
     /// Fills a hole with the last entry of the heap.

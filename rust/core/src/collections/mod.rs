@@ -2,12 +2,14 @@
 //!
 //! Each is tested here against a naive model, by properties.
 
+mod column;
 mod due_times;
 mod indexed_heap;
 mod step_wheel;
 mod suffix_maxima;
 mod tournament;
 
+pub use column::Column;
 pub(crate) use due_times::DueTimes;
 pub(crate) use indexed_heap::IndexedHeap;
 pub(crate) use step_wheel::StepWheel;

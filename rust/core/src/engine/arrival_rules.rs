@@ -1,5 +1,6 @@
 //! The rules that are asked as a request arrives: where it is sent, and where it is to decode.
 
+use crate::collections::Column;
 use crate::engine::cluster::Cluster;
 use crate::engine::router::{Decision, Router};
 use crate::error::Error;
@@ -18,13 +19,13 @@ pub(super) struct ArrivalRules {
     /// Picks the instance to which it migrates once its prefill has ended, if that is picked as it arrives.
     decode: Option<Rule>,
     /// By row of the trace: the instance that `decode` picked.
-    targets: Vec<u32>,
+    targets: Column<u32>,
 }
 
 impl ArrivalRules {
     /// The rules of a replay of so many requests.
     pub(super) fn new(on_arrival: Rule, decode: Option<Rule>, requests: usize) -> Self {
-        let targets = if decode.is_some() { vec![NONE; requests] } else { Vec::new() };
+        let targets = if decode.is_some() { vec![NONE; requests].into() } else { Column::default() };
         Self { on_arrival, decode, targets }
     }
 
@@ -33,6 +34,11 @@ impl ArrivalRules {
         if self.decode.is_some() {
             self.targets.resize(n, NONE);
         }
+    }
+
+    /// Forgets the requests before `row`, which have ended.
+    pub(super) fn forget(&mut self, row: usize) {
+        self.targets.forget(row);
     }
 
     /// Asks the rules about a request that arrives, or that a router holds.

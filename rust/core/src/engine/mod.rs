@@ -13,6 +13,7 @@
 //! | [`live_migration`] | moves requests between instances | cluster, [`network`] |
 //! | [`lockstep`] | starts the steps of all instances together | cluster |
 //! | [`sampling`] | reads the instances at equally spaced moments | cluster |
+//! | [`streaming`] | adds rows to a trace as it is replayed, and forgets requests that have ended | all others |
 
 mod arrival_rules;
 mod arrivals;
@@ -39,6 +40,7 @@ mod router;
 mod sampling;
 mod scaling;
 mod setup;
+mod streaming;
 mod transfer_log;
 
 pub use arrivals::Source;
@@ -46,4 +48,5 @@ pub use event_loop::{Outcome, Progress, Simulation};
 pub use outside::STATE_FIELDS;
 pub use roles::{Cause, FlipRecord};
 pub use router::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide};
+pub use streaming::Stream;
 pub use transfer_log::{TransferKind, TransferRecord};

@@ -82,7 +82,7 @@ impl Simulation {
             );
             return Err(Error::trace(row, rule));
         }
-        let arrivals = more.arrival.clone();
+        let arrivals = more.arrival.as_slice().to_vec();
         self.cluster.append(more)?;
         self.arrivals.grow(&arrivals, &self.cluster);
         Ok(())

@@ -68,7 +68,8 @@ impl Simulation {
                 .map_or(Sending::Trace, |clients| Sending::Source(Box::new(clients))),
             given => given,
         };
-        let (reacts, grows) = (matches!(sending, Sending::Source(_)), matches!(sending, Sending::Outside));
+        let (reacts, outside) = (matches!(sending, Sending::Source(_)), matches!(sending, Sending::Outside));
+        let grows = outside || matches!(sending, Sending::Stream);
         let instances = instances(config, &trace, grows)?;
         let mut routing = config.routing.clone();
         routing.prepare();
@@ -85,12 +86,12 @@ impl Simulation {
         let patience = config.clients.and_then(|clients| clients.patience);
         let cancels = Cancels::new(patience.and_then(|patience| patience.timeout), &trace);
         refuse_cancelled_loads(config, cancels.is_some())?;
-        let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace, reacts || grows));
+        let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace, reacts || outside));
         recorder.ends = (reacts || cancels.is_some()).then(Vec::new);
-        recorder.events = grows.then(Vec::new);
+        recorder.events = outside.then(Vec::new);
         recorder.room = config.record_most.map_or_else(RecordRoom::default, RecordRoom::new);
         recorder.notices = routing.books.exist().then(Vec::new);
-        let can_happen = can_happen(config, &known, Sent { reacts, grows, cancels: cancels.is_some() });
+        let can_happen = can_happen(config, &known, Sent { reacts, outside, cancels: cancels.is_some() });
         let requests = trace.len();
         let mut entrance = Entrance::new(&config.entrance, sending, &mut trace);
         entrance.repeat_by(patience, &trace);
@@ -133,7 +134,7 @@ struct Sent {
     /// Requests may arrive as others end.
     reacts: bool,
     /// A caller adds requests, and may have instances change their pools.
-    grows: bool,
+    outside: bool,
     /// Clients may cancel requests.
     cancels: bool,
 }
@@ -142,7 +143,7 @@ struct Sent {
 fn can_happen(config: &Config, known: &Known, sent: Sent) -> CanHappen {
     let routing = &config.routing;
     let together = config.lockstep.is_some() || known.is_reported();
-    let flips = sent.grows && !config.leaving.is_empty();
+    let flips = sent.outside && !config.leaving.is_empty();
     CanHappen {
         nothing: routing.only_sends() && !together && !flips && !sent.reacts && !sent.cancels,
         cancels: sent.cancels,

@@ -160,6 +160,17 @@ impl Instance {
         self.kv.share(prefixes)
     }
 
+    /// The first in the order of arrival of the requests that the instance has, those that have ended and hold blocks
+    /// included.
+    pub(crate) fn oldest_request(&self) -> Option<u32> {
+        self.requests.iter().map(|state| state.request).min()
+    }
+
+    /// The numbers of the shared contents that are cached, and the most there are.
+    pub(crate) fn shared_contents(&self) -> (usize, impl Iterator<Item = u32>) {
+        self.kv.gpu().shared_contents()
+    }
+
     /// Whether no step is in progress.
     pub(crate) fn is_idle(&self) -> bool {
         self.run.is_idle()

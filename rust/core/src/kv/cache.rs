@@ -23,14 +23,14 @@ use crate::hint::rare;
 
 /// The state of a block.
 #[derive(Debug, Clone)]
-struct Entry {
+pub(super) struct Entry {
     /// Neighbours in the free queue, while the block is free.
     before: u32,
     after: u32,
     /// Requests that hold the block.
     references: u32,
     /// Its content.
-    content: Content,
+    pub(super) content: Content,
     /// Whether a lookup can find it.
     listed: bool,
     /// Neighbours among the blocks of equal content, in order of registration: a ring, so that the first has the last
@@ -59,7 +59,7 @@ impl Entry {
 pub struct PrefixCache {
     /// Entries of the blocks that were ever allocated and, if there are more, of the next one, which represents all
     /// others in the free queue.
-    entries: Vec<Entry>,
+    pub(super) entries: Vec<Entry>,
     /// Blocks of the pool.
     capacity: u32,
     /// The first block of the free queue, or `NONE`.

@@ -137,6 +137,13 @@ impl Memory {
         std::mem::replace(&mut self.prefixes, prefixes)
     }
 
+    /// The numbers of the shared contents that blocks have, and the most there are.
+    pub(crate) fn shared_contents(&self) -> (usize, impl Iterator<Item = u32>) {
+        let most = self.cache.as_ref().map_or(0, |cache| cache.entries.len());
+        let entries = self.cache.iter().flat_map(|cache| &cache.entries);
+        (most, entries.filter_map(|entry| entry.content.number()).map(|number| number as u32))
+    }
+
     /// Whether cached blocks are evicted in another order than that of the free queue.
     pub(crate) fn orders_eviction(&self) -> bool {
         self.cache.as_ref().is_some_and(|cache| cache.orders_eviction())

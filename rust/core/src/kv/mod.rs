@@ -5,6 +5,7 @@ mod block_table;
 mod cache;
 mod chunks;
 mod content;
+mod content_tree;
 mod copies;
 mod eviction;
 mod first_copies;

@@ -4,10 +4,10 @@
 //! all ids up to it are equal; or by sessions, where the prompt of each turn continues the whole turn before. Either
 //! gives a number to each block that several requests may have. A block without a number belongs to one request.
 
-use rustc_hash::FxHashMap;
-
+use super::content_tree::ContentTree;
+use crate::collections::Column;
 use crate::error::Error;
-use crate::trace::{PrefixIds, Trace};
+use crate::trace::{PrefixIds, Trace, forget_rows, of_row};
 
 /// Shared contents of a trace's blocks, at one block size.
 #[derive(Debug, Clone)]
@@ -32,59 +32,47 @@ enum Kind {
     Sessions { first: Vec<u32> },
 }
 
-/// The numbers of the nodes of a tree of ids, by the node before and the id.
-type Tree = FxHashMap<(u32, u64), u32>;
-
 /// The nodes of a tree of ids, by request. One block of the trace has `fine` blocks of the engine, or one block of the
 /// engine has `coarse` blocks of the trace.
 #[derive(Debug, Clone)]
 struct Ids {
-    ends: Vec<usize>,
-    nodes: Vec<u32>,
+    ends: Column<usize>,
+    nodes: Column<u32>,
     outputs: Option<Outputs>,
     fine: u32,
     coarse: u32,
     /// The tree, while more requests may follow.
-    tree: Option<Box<Tree>>,
+    tree: Option<Box<ContentTree>>,
 }
 
 /// The nodes of the ids of outputs, by request.
 #[derive(Debug, Clone)]
 struct Outputs {
-    ends: Vec<usize>,
-    nodes: Vec<u32>,
+    ends: Column<usize>,
+    nodes: Column<u32>,
     /// Tokens in a block of the trace.
     block_tokens: u32,
-}
-
-/// The entries of a request in a list of all requests' entries.
-fn of_row<'a>(ends: &[usize], nodes: &'a [u32], row: usize) -> &'a [u32] {
-    let start = if row == 0 { 0 } else { ends[row - 1] };
-    &nodes[start..ends[row]]
 }
 
 impl Ids {
     /// Numbers the blocks of the requests that `more` has beyond those that were numbered; `prompts` are the tokens of all
     /// prompts. Returns the number of distinct blocks.
-    fn extend(&mut self, more: &PrefixIds, prompts: &[u32]) -> usize {
+    fn extend(&mut self, more: &PrefixIds, prompts: &Column<u32>) -> usize {
         let Self { ends, nodes, outputs, tree, .. } = self;
         let Some(tree) = tree else { return 0 };
-        let mut number = |parent: u32, id: u64| {
-            let next = tree.len() as u32;
-            *tree.entry((parent, id)).or_insert(next)
-        };
         let known = ends.len();
         nodes.reserve(more.ids.len() - nodes.len());
         for row in known..more.ends.len() {
             let mut parent = u32::MAX;
             for &id in more.of(row) {
-                parent = number(parent, id);
+                parent = tree.number(parent, id);
                 nodes.push(parent);
             }
         }
-        ends.extend_from_slice(&more.ends[known..]);
+        ends.extend(more.ends.range(known..more.ends.len()).iter().copied());
         if let (Some(found), Some(outputs)) = (outputs, &more.outputs) {
-            for (row, prompt) in prompts.iter().enumerate().skip(known) {
+            for row in known..prompts.len() {
+                let prompt = prompts[row];
                 let full = (prompt / found.block_tokens) as usize;
                 let before = of_row(ends, nodes, row);
                 // An output follows a prompt whose full blocks all have ids; else nothing is known of where it is.
@@ -93,13 +81,13 @@ impl Ids {
                     _ => before.get(full - 1).copied().unwrap_or(u32::MAX - 1),
                 };
                 for &id in outputs.of(row) {
-                    parent = number(parent, id);
+                    parent = tree.number(parent, id);
                     found.nodes.push(parent);
                 }
             }
-            found.ends.extend_from_slice(&outputs.ends[known..]);
+            found.ends.extend(outputs.ends.range(known..outputs.ends.len()).iter().copied());
         }
-        tree.len()
+        tree.numbers()
     }
 }
 
@@ -142,11 +130,11 @@ impl Prefixes {
             return Err(Error::config("block_tokens", rule));
         }
         let kind = Kind::Ids(Ids {
-            ends: Vec::new(),
-            nodes: Vec::new(),
+            ends: Column::default(),
+            nodes: Column::default(),
             outputs: ids.outputs.as_ref().map(|_| Outputs {
-                ends: Vec::new(),
-                nodes: Vec::new(),
+                ends: Column::default(),
+                nodes: Column::default(),
                 block_tokens: theirs,
             }),
             fine: (theirs / block_tokens).max(1),
@@ -180,13 +168,28 @@ impl Prefixes {
         Ok(())
     }
 
+    /// Forgets the requests before `row`. Their contents may be given other numbers if they come again, unless one of `held`
+    /// is; `held` has at most `most` contents.
+    pub(crate) fn forget(&mut self, row: usize, most: usize, held: impl Iterator<Item = u32>) {
+        let Kind::Ids(Ids { ends, nodes, outputs, fine, tree, .. }) = &mut self.kind else { return };
+        forget_rows(ends, nodes, row);
+        if let Some(outputs) = outputs {
+            forget_rows(&mut outputs.ends, &mut outputs.nodes, row);
+        }
+        if let Some(tree) = tree.as_mut().filter(|tree| tree.is_due(most + nodes.kept().len())) {
+            let outputs = outputs.iter().flat_map(|outputs| &outputs.nodes);
+            let held = held.map(|content| content / *fine);
+            tree.keep(nodes.iter().chain(outputs).copied().chain(held));
+        }
+    }
+
     /// No two blocks have the same content.
     pub fn none() -> Self {
         Self { kind: Kind::None, block_tokens: 1, contents: 0 }
     }
 
     /// Numbers contents by sessions.
-    fn from_sessions(trace: &Trace, sessions: &[u32], block_tokens: u32) -> Result<Self, Error> {
+    fn from_sessions(trace: &Trace, sessions: &Column<u32>, block_tokens: u32) -> Result<Self, Error> {
         // If the prompt of a turn is shorter than the turn before with its output, it does not continue it: it
         // starts another conversation.
         let count = sessions.iter().filter(|&&s| s != u32::MAX).max().map_or(0, |&s| s as usize + 1);
@@ -308,20 +311,24 @@ mod tests {
 
     /// The contents of prompts with these ids of blocks of `theirs` tokens, in blocks of `ours`.
     fn from_ids(ends: &[usize], ids: &[u64], theirs: u32, ours: u32) -> Result<Prefixes, Error> {
-        let prefix =
-            PrefixIds { ends: ends.to_vec(), ids: ids.to_vec(), block_tokens: theirs, outputs: None };
+        let prefix = PrefixIds {
+            ends: ends.to_vec().into(),
+            ids: ids.to_vec().into(),
+            block_tokens: theirs,
+            outputs: None,
+        };
         Prefixes::new(&Trace { prefix: Some(prefix), ..Trace::default() }, ours)
     }
 
     #[test]
     fn requests_that_follow_keep_the_numbers_of_those_before() {
         let trace = |rows: usize| Trace {
-            prompt_tokens: vec![4, 6, 4][..rows].to_vec(),
+            prompt_tokens: vec![4, 6, 4][..rows].to_vec().into(),
             prefix: Some(PrefixIds {
-                ends: vec![2, 5, 7][..rows].to_vec(),
-                ids: vec![7, 8, 7, 8, 9, 7, 6][..[2, 5, 7][rows - 1]].to_vec(),
+                ends: vec![2, 5, 7][..rows].to_vec().into(),
+                ids: vec![7, 8, 7, 8, 9, 7, 6][..[2, 5, 7][rows - 1]].to_vec().into(),
                 block_tokens: 2,
-                outputs: Some(OutputIds { ends: vec![1; rows], ids: vec![9] }),
+                outputs: Some(OutputIds { ends: vec![1; rows].into(), ids: vec![9].into() }),
             }),
             ..Trace::default()
         };
@@ -390,15 +397,15 @@ mod tests {
         // Blocks of 2 tokens. Row 0: a prompt of 3 tokens, whose second block the output fills, and a third.
         // Row 1 continues that with a full prompt, row 2 with another third block.
         let ids = PrefixIds {
-            ends: vec![2, 5, 8],
-            ids: vec![7, 8, 7, 8, 9, 7, 8, 6],
+            ends: vec![2, 5, 8].into(),
+            ids: vec![7, 8, 7, 8, 9, 7, 8, 6].into(),
             block_tokens: 2,
-            outputs: Some(OutputIds { ends: vec![2, 2, 2], ids: vec![8, 9] }),
+            outputs: Some(OutputIds { ends: vec![2, 2, 2].into(), ids: vec![8, 9].into() }),
         };
         let trace = Trace {
-            arrival: vec![0; 3],
-            prompt_tokens: vec![3, 6, 6],
-            output_tokens: vec![3, 1, 1],
+            arrival: vec![0; 3].into(),
+            prompt_tokens: vec![3, 6, 6].into(),
+            output_tokens: vec![3, 1, 1].into(),
             prefix: Some(ids),
             ..Trace::default()
         };
@@ -426,15 +433,15 @@ mod tests {
         // Blocks of 2 tokens. Row 0: a prompt of 5 tokens, whose third block the output fills, and a fourth. Row 1
         // begins with all four.
         let ids = PrefixIds {
-            ends: vec![3, 7],
-            ids: vec![7, 8, 9, 7, 8, 9, 6],
+            ends: vec![3, 7].into(),
+            ids: vec![7, 8, 9, 7, 8, 9, 6].into(),
             block_tokens: 2,
-            outputs: Some(OutputIds { ends: vec![2, 2], ids: vec![9, 6] }),
+            outputs: Some(OutputIds { ends: vec![2, 2].into(), ids: vec![9, 6].into() }),
         };
         let trace = Trace {
-            arrival: vec![0; 2],
-            prompt_tokens: vec![5, 8],
-            output_tokens: vec![3, 1],
+            arrival: vec![0; 2].into(),
+            prompt_tokens: vec![5, 8].into(),
+            output_tokens: vec![3, 1].into(),
             prefix: Some(ids),
             ..Trace::default()
         };
@@ -458,10 +465,10 @@ mod tests {
         // Row 2 continues row 0, which has 4 + 2 tokens. Row 5 has exactly the tokens of row 1, and continues it.
         // Row 4 is too short to continue row 2, and starts a conversation.
         let trace = Trace {
-            prompt_tokens: vec![4, 3, 7, 9, 5, 4],
-            output_tokens: vec![2, 1, 3, 1, 1, 2],
-            arrival: vec![0; 6],
-            session: Some(vec![0, 1, 0, none, 0, 1]),
+            prompt_tokens: vec![4, 3, 7, 9, 5, 4].into(),
+            output_tokens: vec![2, 1, 3, 1, 1, 2].into(),
+            arrival: vec![0; 6].into(),
+            session: Some(vec![0, 1, 0, none, 0, 1].into()),
             ..Trace::default()
         };
         let prefixes = Prefixes::new(&trace, 2).expect("there are few blocks");

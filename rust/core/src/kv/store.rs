@@ -332,7 +332,12 @@ mod tests {
         use crate::trace::{PrefixIds, Trace};
 
         // Two requests whose prompts begin with the same two blocks of 4 tokens.
-        let prefix = PrefixIds { ends: vec![2, 4], ids: vec![1, 2, 1, 2], block_tokens: 4, outputs: None };
+        let prefix = PrefixIds {
+            ends: vec![2, 4].into(),
+            ids: vec![1, 2, 1, 2].into(),
+            block_tokens: 4,
+            outputs: None,
+        };
         let trace = Trace { prefix: Some(prefix), ..Trace::default() };
         let prefixes = Arc::new(Prefixes::new(&trace, 4).expect("the blocks are equally large"));
         let caching = Some(PrefixCacheConfig { unknown_first: true, evict: None });

@@ -3,6 +3,9 @@
 //! A column is declared once, in [`Columns`]. Its store, the arrays and the definitions that bindings hand over, and the
 //! tables of the documentation come from that declaration.
 
+use std::ops::Range;
+
+use crate::collections::Column;
 use crate::time::{NEVER, Ticks};
 
 /// The state of a request at the end of the replay.
@@ -149,17 +152,17 @@ pub struct Declared {
 }
 
 /// Adds to a part of a row in a column of `rows` that is empty until one is above 0: most replays preempt no request.
-pub(crate) fn add_part(column: &mut Vec<Ticks>, rows: usize, row: usize, ticks: Ticks) {
+pub(crate) fn add_part(column: &mut Column<Ticks>, rows: Range<usize>, row: usize, ticks: Ticks) {
     if ticks > 0 {
         if column.is_empty() {
-            *column = vec![0; rows];
+            *column = Column::filled(rows, 0);
         }
         column[row] += ticks;
     }
 }
 
 /// Puts the value in each place at the row that `origins` has there, of `rows`: the last one, if a row has several.
-fn restore<T: Copy>(values: &mut Vec<T>, origins: &[u32], rows: usize) {
+fn restore<T: Copy>(values: &mut Column<T>, origins: &[u32], rows: usize) {
     if values.is_empty() {
         return;
     }
@@ -167,11 +170,11 @@ fn restore<T: Copy>(values: &mut Vec<T>, origins: &[u32], rows: usize) {
     for (&origin, value) in std::iter::zip(origins, placed) {
         values[origin as usize] = value;
     }
-    values.truncate(rows);
+    values.resize(rows, values[0]);
 }
 
 /// Adds entries to a column; an empty one, which the replay does not have, stays empty.
-fn grow<T: Copy>(values: &mut Vec<T>, n: usize, none: T) {
+fn grow<T: Copy>(values: &mut Column<T>, n: usize, none: T) {
     if !values.is_empty() {
         values.resize(values.len() + n, none);
     }
@@ -197,7 +200,7 @@ macro_rules! columns {
         #[derive(Debug, Clone, Default)]
         pub struct Columns {$(
             $(#[doc = $definition])+
-            pub $name: Vec<<$kind as Kind>::Value>,
+            pub $name: Column<<$kind as Kind>::Value>,
         )*}
 
         impl Columns {
@@ -212,7 +215,7 @@ macro_rules! columns {
             /// Columns for `n` requests that have not arrived.
             pub fn new(n: usize, optional: OptionalColumns) -> Self {
                 Self {$(
-                    $name: vec![$kind::NONE; if given!(optional, $when) { n } else { 0 }],
+                    $name: vec![$kind::NONE; if given!(optional, $when) { n } else { 0 }].into(),
                 )*}
             }
 
@@ -228,9 +231,14 @@ macro_rules! columns {
                 $(restore(&mut self.$name, origins, rows);)*
             }
 
+            /// Takes the rows before `row` out.
+            pub(crate) fn take_before(&mut self, row: usize) -> Self {
+                Self {$($name: self.$name.take_before(row).into(),)*}
+            }
+
             /// All columns by name.
             pub fn into_buffers(self) -> Vec<(&'static str, Buffer)> {
-                vec![$((stringify!($name), $kind::buffer(self.$name))),*]
+                vec![$((stringify!($name), $kind::buffer(self.$name.into_vec()))),*]
             }
         }
     };
@@ -345,12 +353,15 @@ mod tests {
     fn a_request_that_was_sent_again_has_the_entries_of_the_last_time() {
         let optional = OptionalColumns { reacts: true, retries: true, ..OptionalColumns::default() };
         let mut columns = Columns::new(5, optional);
-        columns.arrival = vec![3, 5, 8, 9, NEVER];
-        columns.generated_tokens = vec![4, 7, 0, 2, 0];
+        columns.arrival = vec![3, 5, 8, 9, NEVER].into();
+        columns.generated_tokens = vec![4, 7, 0, 2, 0].into();
         columns.restore(&[1, 0, 1, 1, 2]);
         assert_eq!(columns.arrival, [5, 9, NEVER]);
-        assert_eq!((columns.sent_again, columns.wasted_tokens), (vec![0, 2, 0], vec![0, 4, 0]));
-        assert_eq!((columns.first_sent, columns.generated_tokens), (vec![5, 3, NEVER], vec![7, 2, 0]));
+        assert_eq!((columns.sent_again, columns.wasted_tokens), (vec![0, 2, 0].into(), vec![0, 4, 0].into()));
+        assert_eq!(
+            (columns.first_sent, columns.generated_tokens),
+            (vec![5, 3, NEVER].into(), vec![7, 2, 0].into())
+        );
     }
 
     #[test]
@@ -392,23 +403,29 @@ mod tests {
         let mut columns = Columns::new(1, moves);
         columns.finish[0] = 7;
         columns.grow(2);
-        assert_eq!((columns.finish, columns.migrations), (vec![7, NEVER, NEVER], vec![0; 3]));
+        assert_eq!((columns.finish, columns.migrations), (vec![7, NEVER, NEVER].into(), vec![0; 3].into()));
         assert!(columns.held.is_empty() && columns.preempted.is_empty());
     }
 
     #[test]
     fn columns_are_put_back_in_the_order_of_the_trace() {
         let mut columns = Columns::new(3, OptionalColumns::default());
-        columns.finish = vec![10, 11, 12];
+        columns.finish = vec![10, 11, 12].into();
         columns.restore(&[2, 0, 1]);
-        assert_eq!((columns.finish, columns.held), (vec![11, 12, 10], vec![]));
+        assert_eq!((columns.finish, columns.held), (vec![11, 12, 10].into(), vec![].into()));
     }
 
     #[test]
     fn columns_of_a_group_are_empty_where_the_replay_has_none() {
         let columns = Columns::new(2, OptionalColumns { moves: true, ..OptionalColumns::default() });
-        assert_eq!((columns.transfer, columns.last_instance), (vec![0; 2], vec![NO_INSTANCE; 2]));
+        assert_eq!(
+            (columns.transfer, columns.last_instance),
+            (vec![0; 2].into(), vec![NO_INSTANCE; 2].into())
+        );
         assert!(columns.reasoning_end.is_empty() && columns.held.is_empty() && columns.qoe.is_empty());
-        assert_eq!((columns.finish, columns.status), (vec![NEVER; 2], vec![Status::NotArrived as u8; 2]));
+        assert_eq!(
+            (columns.finish, columns.status),
+            (vec![NEVER; 2].into(), vec![Status::NotArrived as u8; 2].into())
+        );
     }
 }

@@ -3,6 +3,7 @@
 use super::expr::Expr;
 use super::fields::{Field, InstField, ReqField};
 use super::rule::{AffinityKey, Blocks, Rule, Ties};
+use crate::collections::Column;
 use crate::trace::Trace;
 
 /// A value of the trace that a rule may read of a request that arrives.
@@ -145,7 +146,7 @@ impl Part {
 
     /// The value of a request, as bits.
     fn of(self, row: usize, trace: &Trace) -> u64 {
-        let code = |column: &Option<Vec<u32>>| column.as_ref().map_or(NONE, |codes| codes[row]).into();
+        let code = |column: &Option<Column<u32>>| column.as_ref().map_or(NONE, |codes| codes[row]).into();
         match self {
             Self::Prompt => trace.prompt_tokens[row].into(),
             Self::Output => trace.output_tokens[row].into(),
@@ -184,12 +185,12 @@ mod tests {
     fn alike(rule: &str) -> bool {
         let rule: Rule = serde_json::from_str(rule).unwrap();
         let trace = Trace {
-            arrival: vec![0, 5],
-            prompt_tokens: vec![10, 20],
-            output_tokens: vec![1, 2],
-            priority: Some(vec![-1, 3]),
-            tenant: Some(vec![4, 4]),
-            session: Some(vec![0, 1]),
+            arrival: vec![0, 5].into(),
+            prompt_tokens: vec![10, 20].into(),
+            output_tokens: vec![1, 2].into(),
+            priority: Some(vec![-1, 3].into()),
+            tenant: Some(vec![4, 4].into()),
+            session: Some(vec![0, 1].into()),
             ..Trace::default()
         };
         let alike = Alike::new(&rule, false);
@@ -215,9 +216,9 @@ mod tests {
     #[test]
     fn instances_that_differ_make_lengths_matter() {
         let trace = Trace {
-            arrival: vec![0, 0],
-            prompt_tokens: vec![10, 20],
-            output_tokens: vec![1, 1],
+            arrival: vec![0, 0].into(),
+            prompt_tokens: vec![10, 20].into(),
+            output_tokens: vec![1, 1].into(),
             ..Trace::default()
         };
         let kinds = |lengths| {

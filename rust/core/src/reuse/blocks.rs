@@ -129,14 +129,14 @@ mod tests {
     fn a_block_that_an_answer_fills_has_two_names() {
         // Blocks of 2 tokens: a prompt of 3 tokens, whose second block the answer fills, and a third block.
         let trace = Trace {
-            arrival: vec![0; 2],
-            prompt_tokens: vec![3, 6],
-            output_tokens: vec![3, 1],
+            arrival: vec![0; 2].into(),
+            prompt_tokens: vec![3, 6].into(),
+            output_tokens: vec![3, 1].into(),
             prefix: Some(PrefixIds {
-                ends: vec![2, 5],
-                ids: vec![7, 8, 7, 5, 9],
+                ends: vec![2, 5].into(),
+                ids: vec![7, 8, 7, 5, 9].into(),
                 block_tokens: 2,
-                outputs: Some(OutputIds { ends: vec![2, 2], ids: vec![5, 9] }),
+                outputs: Some(OutputIds { ends: vec![2, 2].into(), ids: vec![5, 9].into() }),
             }),
             ..Trace::default()
         };

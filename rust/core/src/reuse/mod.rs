@@ -108,13 +108,13 @@ mod tests {
             ends.push(ids.len());
         }
         Trace {
-            arrival: vec![0; prompts.len()],
+            arrival: vec![0; prompts.len()].into(),
             prompt_tokens: prompts
                 .iter()
                 .map(|(prompt, more)| (prompt.len() as u32 * block_tokens + more).max(1))
                 .collect(),
-            output_tokens: vec![1; prompts.len()],
-            prefix: Some(PrefixIds { ends, ids, block_tokens, outputs: None }),
+            output_tokens: vec![1; prompts.len()].into(),
+            prefix: Some(PrefixIds { ends: ends.into(), ids: ids.into(), block_tokens, outputs: None }),
             ..Trace::default()
         }
     }
@@ -192,10 +192,10 @@ mod tests {
     #[test]
     fn a_turn_finds_the_tokens_of_the_turn_before() {
         let trace = Trace {
-            arrival: vec![0; 2],
-            prompt_tokens: vec![5, 12],
-            output_tokens: vec![5, 1],
-            session: Some(vec![0, 0]),
+            arrival: vec![0; 2].into(),
+            prompt_tokens: vec![5, 12].into(),
+            output_tokens: vec![5, 1].into(),
+            session: Some(vec![0, 0].into()),
             ..Trace::default()
         };
         let tokens = |full_blocks, answers| {
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn answers_take_room_although_no_prompt_has_them() {
         let mut trace = trace(&[(vec![1], 0), (vec![2], 0), (vec![1], 0)], 4);
-        trace.output_tokens = vec![9; 3];
+        trace.output_tokens = vec![9; 3].into();
         let depth = |answers| Reuse::of(&trace, Lookup { answers, ..ALL }).unwrap().depths;
         assert_eq!(depth(false), [2]);
         // 13 tokens are three blocks and a token: three more blocks in front of each prompt's.

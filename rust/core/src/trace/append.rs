@@ -1,10 +1,11 @@
 //! More requests at the end of a trace, while a replay runs.
 
 use super::{PrefixIds, Trace};
+use crate::collections::Column;
 use crate::error::Error;
 
 /// Appends a column to another, where there is one.
-fn join<T>(column: &mut Option<Vec<T>>, more: Option<Vec<T>>) {
+fn join<T>(column: &mut Option<Column<T>>, more: Option<Column<T>>) {
     if let (Some(column), Some(more)) = (column, more) {
         column.extend(more);
     }
@@ -74,7 +75,12 @@ impl Trace {
 }
 
 /// Appends lists with their ends to others.
-fn join_lists(ends: &mut Vec<usize>, ids: &mut Vec<u64>, more_ends: &[usize], more_ids: Vec<u64>) {
+fn join_lists(
+    ends: &mut Column<usize>,
+    ids: &mut Column<u64>,
+    more_ends: &Column<usize>,
+    more_ids: Column<u64>,
+) {
     let before = ids.len();
     ends.extend(more_ends.iter().map(|end| before + end));
     ids.extend(more_ids);
@@ -95,13 +101,13 @@ mod tests {
 
     fn row(arrival: u64, ids: &[u64]) -> Trace {
         Trace {
-            arrival: vec![arrival],
-            prompt_tokens: vec![8],
-            output_tokens: vec![2],
-            session: Some(vec![0]),
+            arrival: vec![arrival].into(),
+            prompt_tokens: vec![8].into(),
+            output_tokens: vec![2].into(),
+            session: Some(vec![0].into()),
             prefix: Some(PrefixIds {
-                ends: vec![ids.len()],
-                ids: ids.to_vec(),
+                ends: vec![ids.len()].into(),
+                ids: ids.to_vec().into(),
                 block_tokens: 4,
                 outputs: None,
             }),
@@ -112,9 +118,12 @@ mod tests {
     #[test]
     fn rows_are_appended_with_their_lists() {
         let mut trace = row(7, &[1, 2]);
-        trace.origins = Some(vec![0]);
+        trace.origins = Some(vec![0].into());
         trace.append(row(3, &[1])).unwrap();
-        assert_eq!((trace.arrival.clone(), trace.origins.clone()), (vec![7, 3], Some(vec![0, 1])));
+        assert_eq!(
+            (trace.arrival.clone(), trace.origins.clone()),
+            (vec![7, 3].into(), Some(vec![0, 1].into()))
+        );
         let ids = trace.prefix.as_ref().unwrap();
         assert_eq!((ids.of(0), ids.of(1)), (&[1, 2][..], &[1][..]));
     }
@@ -125,7 +134,7 @@ mod tests {
         let bare = Trace { session: None, ..row(8, &[1]) };
         let error = trace.append(bare).unwrap_err().to_string();
         assert!(error.contains("session must be given, as at the start"), "{error}");
-        let empty = Trace { output_tokens: vec![0], ..row(8, &[1]) };
+        let empty = Trace { output_tokens: vec![0].into(), ..row(8, &[1]) };
         assert!(trace.append(empty).unwrap_err().to_string().contains("output_tokens is 1 to"));
         assert_eq!(trace.len(), 1);
     }

@@ -1,10 +1,11 @@
 //! The columns whose entries move with the requests.
 
 use super::Trace;
+use crate::collections::Column;
 
 /// A change of one column, the same for each of these columns.
 trait Work {
-    fn on<T: Copy>(&self, column: &mut Vec<T>);
+    fn on<T: Copy>(&self, column: &mut Column<T>);
 }
 
 /// Swaps two entries.
@@ -12,7 +13,7 @@ struct Swap(usize, usize);
 
 impl Work for Swap {
     #[inline]
-    fn on<T: Copy>(&self, column: &mut Vec<T>) {
+    fn on<T: Copy>(&self, column: &mut Column<T>) {
         column.swap(self.0, self.1);
     }
 }
@@ -22,12 +23,30 @@ struct Repeat(usize);
 
 impl Work for Repeat {
     #[inline]
-    fn on<T: Copy>(&self, column: &mut Vec<T>) {
+    fn on<T: Copy>(&self, column: &mut Column<T>) {
         column.push(column[self.0]);
     }
 }
 
+/// Forgets the first entries.
+struct Forget(usize);
+
+impl Work for Forget {
+    fn on<T: Copy>(&self, column: &mut Column<T>) {
+        column.forget(self.0);
+    }
+}
+
 impl Trace {
+    /// Forgets the requests before a row, which have ended, where no source sends them in another order.
+    pub(crate) fn forget(&mut self, row: usize) {
+        self.work(&Forget(row));
+        self.waits.cancels.forget(row);
+        if let Some(prefix) = &mut self.prefix {
+            prefix.forget(row);
+        }
+    }
+
     /// Swaps two requests that have not arrived.
     pub(crate) fn swap(&mut self, one: usize, other: usize) {
         self.work(&Swap(one, other));
@@ -77,22 +96,23 @@ impl Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::{Cancels, OutputIds, PrefixIds, Waits};
 
     /// Two requests with every column that moves.
     fn trace() -> Trace {
         Trace {
-            arrival: vec![1, 2],
-            prompt_tokens: vec![3, 4],
-            output_tokens: vec![5, 6],
-            reasoning_tokens: Some(vec![1, 2]),
-            priority: Some(vec![-1, 1]),
-            score: Some(vec![0.5, 1.5]),
-            numbers: vec![vec![7.0, 8.0]],
-            tenant: Some(vec![0, 1]),
-            model: Some(vec![2, 3]),
-            adapter: Some(vec![4, 5]),
-            session: Some(vec![6, 7]),
-            origins: Some(vec![0, 1]),
+            arrival: vec![1, 2].into(),
+            prompt_tokens: vec![3, 4].into(),
+            output_tokens: vec![5, 6].into(),
+            reasoning_tokens: Some(vec![1, 2].into()),
+            priority: Some(vec![-1, 1].into()),
+            score: Some(vec![0.5, 1.5].into()),
+            numbers: vec![vec![7.0, 8.0].into()],
+            tenant: Some(vec![0, 1].into()),
+            model: Some(vec![2, 3].into()),
+            adapter: Some(vec![4, 5].into()),
+            session: Some(vec![6, 7].into()),
+            origins: Some(vec![0, 1].into()),
             ..Trace::default()
         }
     }
@@ -114,5 +134,25 @@ mod tests {
         assert_eq!((of(&after, 0), of(&after, 1)), (of(&before, 1), of(&before, 0)));
         after.repeat(1);
         assert_eq!((of(&after, 2), after.len()), (of(&before, 0), 3));
+    }
+
+    #[test]
+    fn a_request_keeps_its_row_when_those_before_it_are_forgotten() {
+        let cancels = Cancels { after: Some(vec![3, 9].into()), tokens: Some(vec![1, 2].into()) };
+        let prefix = PrefixIds {
+            ends: vec![2, 3].into(),
+            ids: vec![7, 8, 9].into(),
+            block_tokens: 4,
+            outputs: Some(OutputIds { ends: vec![1, 3].into(), ids: vec![4, 5, 6].into() }),
+        };
+        let waits = Waits { cancels, ..Waits::default() };
+        let mut trace = Trace { prefix: Some(prefix), waits, origins: None, ..trace() };
+        let before = of(&trace, 1);
+        trace.forget(1);
+        assert_eq!((of(&trace, 1), trace.len(), trace.arrival.get(0)), (before, 2, None));
+        assert_eq!((trace.cancel_after(1), trace.last_token(1)), (9, 2));
+        let ids = trace.prefix.as_ref().unwrap();
+        assert_eq!((ids.of(1), ids.outputs.as_ref().unwrap().of(1)), (&[9][..], &[5, 6][..]));
+        assert_eq!((ids.ids.kept(), ids.ids.len()), (2..3, 3));
     }
 }

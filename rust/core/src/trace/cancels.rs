@@ -1,15 +1,16 @@
 //! When clients cancel their requests, as the trace says.
 
 use super::{Error, HORIZON, Trace};
+use crate::collections::Column;
 use crate::time::{NEVER, Ticks};
 
 /// When clients cancel their requests, by row of the trace. A column that is left out cancels none.
 #[derive(Debug, Clone, Default)]
 pub struct Cancels {
     /// Ticks from when a request is sent until its client cancels it; [`NEVER`](crate::NEVER): it does not.
-    pub after: Option<Vec<Ticks>>,
+    pub after: Option<Column<Ticks>>,
     /// Output tokens after which its client cancels it; `u32::MAX`: it does not.
-    pub tokens: Option<Vec<u32>>,
+    pub tokens: Option<Column<u32>>,
 }
 
 impl Cancels {
@@ -18,11 +19,21 @@ impl Cancels {
         self.after.is_none() && self.tokens.is_none()
     }
 
+    /// Forgets the rows before `row`.
+    pub(super) fn forget(&mut self, row: usize) {
+        if let Some(after) = &mut self.after {
+            after.forget(row);
+        }
+        if let Some(tokens) = &mut self.tokens {
+            tokens.forget(row);
+        }
+    }
+
     /// Each column with its number of values.
     pub(super) fn lengths(&self) -> [(&'static str, Option<usize>); 2] {
         [
-            ("cancel_after", self.after.as_ref().map(Vec::len)),
-            ("cancel_after_tokens", self.tokens.as_ref().map(Vec::len)),
+            ("cancel_after", self.after.as_ref().map(Column::len)),
+            ("cancel_after_tokens", self.tokens.as_ref().map(Column::len)),
         ]
     }
 
@@ -68,10 +79,13 @@ mod tests {
 
     fn trace() -> Trace {
         Trace {
-            arrival: vec![5, 6],
-            prompt_tokens: vec![8, 9],
-            output_tokens: vec![4, 7],
-            waits: waits(Cancels { after: Some(vec![NEVER, 30]), tokens: Some(vec![u32::MAX, 3]) }),
+            arrival: vec![5, 6].into(),
+            prompt_tokens: vec![8, 9].into(),
+            output_tokens: vec![4, 7].into(),
+            waits: waits(Cancels {
+                after: Some(vec![NEVER, 30].into()),
+                tokens: Some(vec![u32::MAX, 3].into()),
+            }),
             ..Trace::default()
         }
     }
@@ -81,26 +95,28 @@ mod tests {
         let mut trace = trace();
         assert_eq!([0, 1].map(|row| trace.last_token(row)), [4, 3]);
         assert_eq!([0, 1].map(|row| trace.cancel_after(row)), [NEVER, 30]);
-        trace.origins = Some(vec![1, 0]);
+        trace.origins = Some(vec![1, 0].into());
         trace.output_tokens.swap(0, 1);
         assert_eq!([0, 1].map(|row| trace.last_token(row)), [3, 4]);
     }
 
     #[test]
     fn a_request_that_is_sent_again_is_the_same_row() {
-        let mut trace = Trace { origins: Some(vec![1, 0]), priority: Some(vec![3, 4]), ..trace() };
+        let mut trace =
+            Trace { origins: Some(vec![1, 0].into()), priority: Some(vec![3, 4].into()), ..trace() };
         trace.repeat(0);
         assert_eq!((trace.len(), trace.prompt_tokens[2], trace.origin(2)), (3, 8, 1));
-        assert_eq!(trace.priority, Some(vec![3, 4, 3]));
+        assert_eq!(trace.priority, Some(vec![3, 4, 3].into()));
     }
 
     #[test]
     fn columns_are_checked() {
-        let none = Trace { waits: waits(Cancels { after: None, tokens: Some(vec![1, 0]) }), ..trace() };
+        let none =
+            Trace { waits: waits(Cancels { after: None, tokens: Some(vec![1, 0].into()) }), ..trace() };
         assert!(none.validate().unwrap_err().to_string().contains("cancel_after_tokens is 1 or more"));
-        let late = Cancels { after: Some(vec![HORIZON + 1, 0]), tokens: None };
+        let late = Cancels { after: Some(vec![HORIZON + 1, 0].into()), tokens: None };
         assert!(Trace { waits: waits(late), ..trace() }.validate().is_err());
-        let short = Cancels { after: Some(vec![1]), tokens: None };
+        let short = Cancels { after: Some(vec![1].into()), tokens: None };
         assert!(Trace { waits: waits(short), ..trace() }.validate().is_err());
         assert_eq!(trace().validate(), Ok(()));
     }

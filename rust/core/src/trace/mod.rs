@@ -5,6 +5,7 @@ mod by_place;
 mod cancels;
 mod waits;
 
+use crate::collections::Column;
 use crate::error::Error;
 use crate::time::{HORIZON, Ticks};
 
@@ -24,43 +25,43 @@ pub(crate) const ANY_MODEL: u32 = u32::MAX;
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
     /// The arrival of each request.
-    pub arrival: Vec<Ticks>,
+    pub arrival: Column<Ticks>,
     /// Tokens of its prompt, at least 1.
-    pub prompt_tokens: Vec<u32>,
+    pub prompt_tokens: Column<u32>,
     /// Tokens of its output, at least 1.
-    pub output_tokens: Vec<u32>,
+    pub output_tokens: Column<u32>,
     /// Tokens of its output that are reasoning, before the answer starts.
-    pub reasoning_tokens: Option<Vec<u32>>,
+    pub reasoning_tokens: Option<Column<u32>>,
     /// Its priority, the smallest first; `None`: all are 0.
-    pub priority: Option<Vec<i64>>,
+    pub priority: Option<Column<i64>>,
     /// The score of a predictor, if a policy reads it.
-    pub score: Option<Vec<f64>>,
+    pub score: Option<Column<f64>>,
     /// Further columns of numbers that a policy reads.
-    pub numbers: Vec<Vec<f64>>,
+    pub numbers: Vec<Column<f64>>,
     /// Its tenant, as a number, if a policy reads it.
-    pub tenant: Option<Vec<u32>>,
+    pub tenant: Option<Column<u32>>,
     /// The number of the model that it names, if instances serve several; `u32::MAX`: none, so that any instance serves it.
-    pub model: Option<Vec<u32>>,
+    pub model: Option<Column<u32>>,
     /// The number of its adapter, if an instance limits them; `u32::MAX`: none.
-    pub adapter: Option<Vec<u32>>,
+    pub adapter: Option<Column<u32>>,
     /// Ids of the blocks that prompts share.
     pub prefix: Option<PrefixIds>,
     /// The number of the conversation of which it is a turn; `u32::MAX`: none.
-    pub session: Option<Vec<u32>>,
+    pub session: Option<Column<u32>>,
     /// The answers that requests wait for.
     pub waits: Waits,
     /// The row in the trace of the request in each place, once a source sends them in another order; `None` before a
     /// replay, and where the trace's own arrivals are replayed.
-    pub origins: Option<Vec<u32>>,
+    pub origins: Option<Column<u32>>,
 }
 
 /// Ids of the blocks of prompts, one list after another.
 #[derive(Debug, Clone, Default)]
 pub struct PrefixIds {
     /// The end of each request's ids in `ids`.
-    pub ends: Vec<usize>,
+    pub ends: Column<usize>,
     /// The ids. Two prompts share a prefix as far as their ids are equal.
-    pub ids: Vec<u64>,
+    pub ids: Column<u64>,
     /// Tokens in a block.
     pub block_tokens: u32,
     /// Ids of the blocks that outputs fill, where they are known.
@@ -72,15 +73,23 @@ pub struct PrefixIds {
 #[derive(Debug, Clone, Default)]
 pub struct OutputIds {
     /// The end of each request's ids in `ids`.
-    pub ends: Vec<usize>,
+    pub ends: Column<usize>,
     /// The ids.
-    pub ids: Vec<u64>,
+    pub ids: Column<u64>,
 }
 
 impl PrefixIds {
     /// The ids of a request's prompt, by its row in the trace.
     pub(crate) fn of(&self, row: usize) -> &[u64] {
         of_row(&self.ends, &self.ids, row)
+    }
+
+    /// Forgets the rows before `row`.
+    fn forget(&mut self, row: usize) {
+        forget_rows(&mut self.ends, &mut self.ids, row);
+        if let Some(outputs) = &mut self.outputs {
+            forget_rows(&mut outputs.ends, &mut outputs.ids, row);
+        }
     }
 }
 
@@ -91,10 +100,18 @@ impl OutputIds {
     }
 }
 
+/// Forgets the parts of the rows before `row`. The end of the last of them stays, where the part of `row` starts.
+pub(crate) fn forget_rows<T>(ends: &mut Column<usize>, ids: &mut Column<T>, row: usize) {
+    if row > ends.kept().start {
+        ids.forget(ends[row - 1]);
+        ends.forget(row - 1);
+    }
+}
+
 /// The part of a row in a list of all rows' parts.
-fn of_row<'a, T>(ends: &[usize], ids: &'a [T], row: usize) -> &'a [T] {
+pub(crate) fn of_row<'a, T>(ends: &Column<usize>, ids: &'a Column<T>, row: usize) -> &'a [T] {
     let start = if row == 0 { 0 } else { ends[row - 1] };
-    &ids[start..ends[row]]
+    ids.range(start..ends[row])
 }
 
 impl Trace {
@@ -222,13 +239,13 @@ impl Trace {
         let columns = [
             ("prompt_tokens", Some(self.prompt_tokens.len())),
             ("output_tokens", Some(self.output_tokens.len())),
-            ("reasoning_tokens", self.reasoning_tokens.as_ref().map(Vec::len)),
-            ("priority", self.priority.as_ref().map(Vec::len)),
-            ("score", self.score.as_ref().map(Vec::len)),
-            ("tenant", self.tenant.as_ref().map(Vec::len)),
-            ("model", self.model.as_ref().map(Vec::len)),
-            ("adapter", self.adapter.as_ref().map(Vec::len)),
-            ("session", self.session.as_ref().map(Vec::len)),
+            ("reasoning_tokens", self.reasoning_tokens.as_ref().map(Column::len)),
+            ("priority", self.priority.as_ref().map(Column::len)),
+            ("score", self.score.as_ref().map(Column::len)),
+            ("tenant", self.tenant.as_ref().map(Column::len)),
+            ("model", self.model.as_ref().map(Column::len)),
+            ("adapter", self.adapter.as_ref().map(Column::len)),
+            ("session", self.session.as_ref().map(Column::len)),
             ("prefix_ends", self.prefix.as_ref().map(|prefix| prefix.ends.len())),
             ("output_ends", self.outputs().map(|outputs| outputs.ends.len())),
         ];
@@ -251,7 +268,7 @@ impl Trace {
 }
 
 /// Checks the ends of each row's ids.
-fn check_ends(name: &str, ends: &[usize], ids: usize) -> Result<(), Error> {
+fn check_ends(name: &str, ends: &Column<usize>, ids: usize) -> Result<(), Error> {
     let n = ends.len();
     if let Some(row) = (1..n).find(|&row| ends[row] < ends[row - 1]) {
         let (was, before) = (ends[row], ends[row - 1]);
@@ -271,9 +288,9 @@ mod tests {
 
     fn two() -> Trace {
         Trace {
-            arrival: vec![0, 1],
-            prompt_tokens: vec![8, 8],
-            output_tokens: vec![2, 2],
+            arrival: vec![0, 1].into(),
+            prompt_tokens: vec![8, 8].into(),
+            output_tokens: vec![2, 2].into(),
             ..Trace::default()
         }
     }
@@ -286,17 +303,22 @@ mod tests {
     fn every_column_has_a_value_for_every_request() {
         assert_eq!(two().validate(), Ok(()));
         let short = [
-            ("prompt_tokens", Trace { prompt_tokens: vec![8], ..two() }),
-            ("output_tokens", Trace { output_tokens: vec![], ..two() }),
-            ("reasoning_tokens", Trace { reasoning_tokens: Some(vec![0]), ..two() }),
-            ("priority", Trace { priority: Some(vec![0; 3]), ..two() }),
-            ("score", Trace { score: Some(vec![]), ..two() }),
-            ("tenant", Trace { tenant: Some(vec![0]), ..two() }),
-            ("session", Trace { session: Some(vec![0]), ..two() }),
+            ("prompt_tokens", Trace { prompt_tokens: vec![8].into(), ..two() }),
+            ("output_tokens", Trace { output_tokens: vec![].into(), ..two() }),
+            ("reasoning_tokens", Trace { reasoning_tokens: Some(vec![0].into()), ..two() }),
+            ("priority", Trace { priority: Some(vec![0; 3].into()), ..two() }),
+            ("score", Trace { score: Some(vec![].into()), ..two() }),
+            ("tenant", Trace { tenant: Some(vec![0].into()), ..two() }),
+            ("session", Trace { session: Some(vec![0].into()), ..two() }),
             (
                 "prefix_ends",
                 Trace {
-                    prefix: Some(PrefixIds { ends: vec![0], ids: vec![], block_tokens: 1, outputs: None }),
+                    prefix: Some(PrefixIds {
+                        ends: vec![0].into(),
+                        ids: vec![].into(),
+                        block_tokens: 1,
+                        outputs: None,
+                    }),
                     ..two()
                 },
             ),
@@ -309,19 +331,25 @@ mod tests {
 
     #[test]
     fn rows_that_break_a_rule_are_named() {
-        let prefix = |ends, block_tokens| {
-            let prefix = PrefixIds { ends, ids: vec![4, 5], block_tokens, outputs: None };
+        let prefix = |ends: Vec<usize>, block_tokens| {
+            let prefix = PrefixIds { ends: ends.into(), ids: vec![4, 5].into(), block_tokens, outputs: None };
             said(&Trace { prefix: Some(prefix), ..two() })
         };
         assert!(prefix(vec![2, 1], 1).contains("row 1 of the trace: prefix_ends must not fall"));
         assert!(prefix(vec![0, 1], 1).contains("must end at the 2 of prefix_ids, was 1"));
         assert!(prefix(vec![0, 2], 0).contains("prefix_block_tokens: must be 1 or more"));
         let cases = [
-            (Trace { arrival: vec![1, 0], ..two() }, "was 0 ticks after 1"),
-            (Trace { arrival: vec![0, Ticks::MAX], ..two() }, "within 186 days"),
-            (Trace { output_tokens: vec![1, 0], ..two() }, "output_tokens is 1 to 1073741823, was 0"),
-            (Trace { session: Some(vec![u32::MAX, 2]), ..two() }, "session must be below the 2 requests"),
-            (Trace { reasoning_tokens: Some(vec![0, 3]), ..two() }, "at most the 2 of output_tokens, was 3"),
+            (Trace { arrival: vec![1, 0].into(), ..two() }, "was 0 ticks after 1"),
+            (Trace { arrival: vec![0, Ticks::MAX].into(), ..two() }, "within 186 days"),
+            (Trace { output_tokens: vec![1, 0].into(), ..two() }, "output_tokens is 1 to 1073741823, was 0"),
+            (
+                Trace { session: Some(vec![u32::MAX, 2].into()), ..two() },
+                "session must be below the 2 requests",
+            ),
+            (
+                Trace { reasoning_tokens: Some(vec![0, 3].into()), ..two() },
+                "at most the 2 of output_tokens, was 3",
+            ),
         ];
         for (trace, rule) in cases {
             assert!(said(&trace).contains(rule), "{}", said(&trace));

@@ -1,6 +1,7 @@
 //! Requests that wait for the answers to others: turns of sessions, and children of requests before them.
 
 use super::{Cancels, check_ends};
+use crate::collections::Column;
 use crate::error::Error;
 use crate::time::{HORIZON, NEVER, Ticks};
 
@@ -9,11 +10,11 @@ use crate::time::{HORIZON, NEVER, Ticks};
 pub struct Waits {
     /// Ticks from the answer to the turn before in its session to the request; [`NEVER`](crate::NEVER): it does not wait for
     /// that answer.
-    pub think: Option<Vec<Ticks>>,
+    pub think: Option<Column<Ticks>>,
     /// The requests to whose answers it waits.
     pub parents: Option<Parents>,
     /// The earliest moment of a request that waits for an answer.
-    pub not_before: Option<Vec<Ticks>>,
+    pub not_before: Option<Column<Ticks>>,
     /// When clients no longer wait for the answers themselves.
     pub cancels: Cancels,
 }
@@ -22,11 +23,11 @@ pub struct Waits {
 #[derive(Debug, Clone, Default)]
 pub struct Parents {
     /// The end of each request's parents in `rows`.
-    pub ends: Vec<usize>,
+    pub ends: Column<usize>,
     /// Their rows. A parent's row is before that of its child.
-    pub rows: Vec<u32>,
+    pub rows: Column<u32>,
     /// Ticks from the end of the last parent to the request.
-    pub delay: Vec<Ticks>,
+    pub delay: Column<Ticks>,
 }
 
 impl Parents {
@@ -45,8 +46,8 @@ impl Waits {
     /// Each column with its number of values.
     pub(super) fn lengths(&self) -> [(&'static str, Option<usize>); 4] {
         [
-            ("think", self.think.as_ref().map(Vec::len)),
-            ("not_before", self.not_before.as_ref().map(Vec::len)),
+            ("think", self.think.as_ref().map(Column::len)),
+            ("not_before", self.not_before.as_ref().map(Column::len)),
             ("parent_ends", self.parents.as_ref().map(|parents| parents.ends.len())),
             ("delay", self.parents.as_ref().map(|parents| parents.delay.len())),
         ]
@@ -86,7 +87,11 @@ mod tests {
 
     #[test]
     fn a_parent_stands_before_its_child() {
-        let parents = |rows: Vec<u32>| Parents { ends: vec![0, rows.len()], rows, delay: vec![0, 0] };
+        let parents = |rows: Vec<u32>| Parents {
+            ends: vec![0, rows.len()].into(),
+            rows: rows.into(),
+            delay: vec![0, 0].into(),
+        };
         let good = Waits { parents: Some(parents(vec![0])), ..Waits::default() };
         assert_eq!(good.validate(), Ok(()));
         assert!(said(parents(vec![1])).contains("row 1 of the trace: a parent's row is before"));
@@ -95,7 +100,8 @@ mod tests {
 
     #[test]
     fn delays_lie_within_the_clock() {
-        let parents = Parents { ends: vec![0, 1], rows: vec![0], delay: vec![0, HORIZON + 1] };
+        let parents =
+            Parents { ends: vec![0, 1].into(), rows: vec![0].into(), delay: vec![0, HORIZON + 1].into() };
         assert!(said(parents).contains("row 1 of the trace: delay lies within 186 days"));
     }
 }

@@ -43,6 +43,11 @@ impl Cancels {
         self.due.remove(number);
     }
 
+    /// Forgets the requests before `number`, which have ended.
+    pub(super) fn forget(&mut self, number: u32) {
+        self.due.forget(number);
+    }
+
     /// When the next request is cancelled.
     pub(super) fn next(&self) -> Ticks {
         self.due.next()
@@ -67,7 +72,10 @@ mod tests {
         let after = Some(vec![NEVER, 30, 50, 70]);
         let rows: Vec<_> = (0..4).map(|at| row(at, 8, 2)).collect();
         let trace = Trace {
-            waits: Waits { cancels: trace::Cancels { after, tokens: None }, ..Waits::default() },
+            waits: Waits {
+                cancels: trace::Cancels { after: after.map(Into::into), tokens: None },
+                ..Waits::default()
+            },
             ..trace(&rows)
         };
         let mut cancels = Cancels::new(Some(50), &trace).unwrap();

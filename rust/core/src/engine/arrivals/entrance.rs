@@ -16,6 +16,8 @@ use crate::trace::Trace;
 pub(in crate::engine) enum Sending {
     /// As the trace's column of arrivals says.
     Trace,
+    /// The same, of a trace whose rows follow as it is replayed.
+    Stream,
     /// By a source.
     Source(Box<dyn Source>),
     /// As they are submitted from outside.
@@ -82,7 +84,7 @@ impl Entrance {
         let sender = match sending {
             Sending::Source(source) => Sender::Source(source, Numbering::new(trace)),
             Sending::Outside => Sender::Outside(Submitted::default(), Numbering::new(trace)),
-            Sending::Trace => Sender::Column(0),
+            Sending::Trace | Sending::Stream => Sender::Column(0),
         };
         let mut entrance = Self {
             sender,
@@ -251,6 +253,11 @@ impl Entrance {
             submitted.push(arrivals);
             numbering.grow(arrivals.len());
         }
+        self.next = self.next_event(trace);
+    }
+
+    /// Notes that more requests follow in the trace.
+    pub(in crate::engine) fn follow(&mut self, trace: &Trace) {
         self.next = self.next_event(trace);
     }
 

@@ -79,6 +79,20 @@ impl Arrivals {
         self.entrance.submit(arrivals, cluster.trace());
     }
 
+    /// Makes room for requests that follow in the trace.
+    pub(super) fn follow(&mut self, cluster: &Cluster) {
+        self.rules.grow_to(cluster.trace().len());
+        self.entrance.follow(cluster.trace());
+    }
+
+    /// Forgets the requests before `row`, which have ended.
+    pub(super) fn forget(&mut self, row: usize) {
+        self.rules.forget(row);
+        if let Some(cancels) = &mut self.cancels {
+            cancels.forget(row as u32);
+        }
+    }
+
     /// Ends the submissions.
     pub(super) fn close(&mut self) {
         self.entrance.close();

@@ -18,7 +18,7 @@ impl Numbering {
     /// Every row at its own place, and none arrived.
     pub(super) fn new(trace: &mut Trace) -> Self {
         let rows: Vec<u32> = (0..trace.len() as u32).collect();
-        trace.origins = Some(rows.clone());
+        trace.origins = Some(rows.clone().into());
         Self { places: rows, arrived: 0 }
     }
 
@@ -58,7 +58,7 @@ mod tests {
         let numbers: Vec<_> = [1, 1, 0, 1, 2, 0].map(|row| numbering.arrive(row, &mut trace)).into();
         assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
         assert_eq!(trace.prompt_tokens, [11, 11, 10, 11, 12, 10]);
-        assert_eq!(trace.origins, Some(vec![1, 1, 0, 1, 2, 0]));
+        assert_eq!(trace.origins, Some(vec![1, 1, 0, 1, 2, 0].into()));
     }
 
     #[test]

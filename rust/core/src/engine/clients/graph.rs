@@ -1,5 +1,6 @@
 //! Which requests wait for the answers to which others, and until when.
 
+use crate::collections::Column;
 use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
 
@@ -70,7 +71,7 @@ impl Graph {
             edges[*at] = Edge { child, delay };
             *at += 1;
         });
-        let earliest = trace.waits.not_before.clone().unwrap_or_else(|| vec![0; rows]);
+        let earliest = trace.waits.not_before.clone().map_or_else(|| vec![0; rows], Column::into_vec);
         Self { ends, edges, waits, earliest }
     }
 

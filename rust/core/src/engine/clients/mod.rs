@@ -65,7 +65,7 @@ impl Clients {
         let sessions = by_session.then(|| Sessions::of(trace, &graph)).transpose()?;
         let mut clients = Self {
             graph,
-            arrivals: trace.arrival.clone(),
+            arrivals: trace.arrival.clone().into_vec(),
             next_arrival: 0,
             ready: BinaryHeap::new(),
             in_session: BinaryHeap::new(),

@@ -116,12 +116,13 @@ mod tests {
     fn a_session_and_those_that_wait_for_it_are_one() {
         // 0 and 2 are turns; 1 waits for 0, and 3 for 1; 4 is alone.
         let requests: Vec<_> = (0..5).map(|at| row(at, 8, 2)).collect();
-        let parents = Parents { ends: vec![0, 1, 1, 2, 2], rows: vec![0, 1], delay: vec![0; 5] };
+        let parents =
+            Parents { ends: vec![0, 1, 1, 2, 2].into(), rows: vec![0, 1].into(), delay: vec![0; 5].into() };
         let none = u32::MAX;
         let trace = Trace {
-            session: Some(vec![0, none, 0, none, none]),
+            session: Some(vec![0, none, 0, none, none].into()),
             waits: Waits {
-                think: Some(vec![NEVER, NEVER, 5, NEVER, NEVER]),
+                think: Some(vec![NEVER, NEVER, 5, NEVER, NEVER].into()),
                 parents: Some(parents),
                 not_before: None,
                 ..Waits::default()

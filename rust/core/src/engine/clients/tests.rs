@@ -50,7 +50,7 @@ fn a_turn_comes_a_while_after_the_answer_before_it() {
 #[test]
 fn a_turn_is_not_sent_before_its_earliest_moment() {
     let mut trace = turns(&[(0, Some(0), None), (1, Some(0), Some(5))]);
-    trace.waits.not_before = Some(vec![0, 40]);
+    trace.waits.not_before = Some(vec![0, 40].into());
     assert_eq!(sent(clients(None, &trace), 2, |_| 10), [Some(0), Some(40)]);
 }
 
@@ -78,8 +78,8 @@ fn a_join_waits_for_the_last_of_its_parents() {
     let service = |row| [5, 10, 30, 1][row as usize];
     assert_eq!(sent(clients(None, &trace), 4, service), [Some(0), Some(6), Some(7), Some(41)]);
     // As a turn of the session of 0 it thinks for 50, which is longer.
-    trace.session = Some(vec![0, u32::MAX, u32::MAX, 0]);
-    trace.waits.think = Some(vec![NEVER, NEVER, NEVER, 50]);
+    trace.session = Some(vec![0, u32::MAX, u32::MAX, 0].into());
+    trace.waits.think = Some(vec![NEVER, NEVER, NEVER, 50].into());
     assert_eq!(sent(clients(None, &trace), 4, service), [Some(0), Some(6), Some(7), Some(55)]);
 }
 

@@ -8,8 +8,9 @@ use crate::time::Ticks;
 impl Cluster {
     /// Whether a request has finished or was cancelled, and has left its instance.
     pub(in crate::engine) fn has_ended(&self, request: u32) -> bool {
-        let status = self.recorder.columns.status[request as usize];
-        status == Status::Finished as u8 || status == Status::Cancelled as u8
+        let ended = |&status: &u8| status == Status::Finished as u8 || status == Status::Cancelled as u8;
+        // A request that has ended may be forgotten.
+        self.recorder.columns.status.get(request as usize).is_none_or(ended)
     }
 
     /// Whether a request was cancelled that has not left.

@@ -8,17 +8,17 @@ mod handovers;
 mod reporting;
 mod requests;
 mod steps;
+mod streaming;
 
 use std::hint::select_unpredictable;
-use std::sync::Arc;
 
 use super::calendar::Calendar;
 use super::known::Known;
 use super::roles::{Cause, FlipRecord, Flipping, Roles};
+use crate::collections::Column;
 use crate::error::Error;
 use crate::hint::rare;
 use crate::instance::{Effects, Instance, StepColumns, TierLog};
-use crate::kv::Prefixes;
 use crate::metrics::{Columns, Event, EventKind, InstanceStats, Recorder, Sketch};
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -118,34 +118,7 @@ impl Cluster {
         self.trace.append(more)?;
         self.recorder.grow(n);
         self.known.grow_to(self.trace.len());
-        self.share_contents()
-    }
-
-    /// Numbers the contents of the requests that were added, which instances share.
-    fn share_contents(&mut self) -> Result<(), Error> {
-        if self.trace.prefix.is_none() {
-            return Ok(());
-        }
-        let mut shared: Vec<Arc<Prefixes>> = Vec::new();
-        let mut of = Vec::with_capacity(self.instances.len());
-        let none = Arc::new(Prefixes::none());
-        for instance in &mut self.instances {
-            let own = instance.share(Arc::clone(&none));
-            let known = shared.iter().position(|other| Arc::ptr_eq(other, &own));
-            of.push(known.unwrap_or(shared.len()));
-            if known.is_none() {
-                shared.push(own);
-            }
-        }
-        let extended: Result<Vec<_>, _> = shared
-            .into_iter()
-            .map(|mut contents| Arc::make_mut(&mut contents).extend(&self.trace).map(|()| contents))
-            .collect();
-        let extended = extended?;
-        for (instance, of) in self.instances.iter_mut().zip(of) {
-            instance.share(Arc::clone(&extended[of]));
-        }
-        Ok(())
+        self.change_contents(|contents, _, trace| contents.extend(trace))
     }
 
     /// Makes room for requests that are sent again.
@@ -155,7 +128,7 @@ impl Cluster {
 
     /// Has the result in the order of `places`, by row of the trace.
     pub(super) fn order_by(&mut self, places: &[u32]) {
-        for origin in self.trace.origins.iter_mut().flatten() {
+        for origin in self.trace.origins.iter_mut().flat_map(Column::as_mut_slice) {
             *origin = places[*origin as usize];
         }
     }

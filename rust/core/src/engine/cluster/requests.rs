@@ -1,6 +1,7 @@
 //! The requests of a cluster: sent, ended and read.
 
 use super::{Cluster, Recorded};
+use crate::collections::Column;
 use crate::instance::{Asking, Instance, MigratingRequest, PhaseChange, RequestView};
 use crate::metrics::{Notice, Reason, Status};
 use crate::policy::InstField;
@@ -178,7 +179,8 @@ impl Cluster {
         let mut decisions: Vec<_> = self.instances.iter_mut().map(Instance::take_log).collect();
         let mut tiers: Vec<_> = self.instances.iter_mut().map(Instance::take_tier_log).collect();
         let mut columns = self.recorder.columns;
-        if let Some(origins) = &self.trace.origins {
+        let origins = self.trace.origins.map(Column::into_vec);
+        if let Some(origins) = &origins {
             columns.restore(origins);
             for steps in &mut decisions {
                 steps.restore(origins);
@@ -189,10 +191,10 @@ impl Cluster {
             stats,
             decisions,
             tiers,
-            flips: self.roles.into_history(self.trace.origins.as_deref()),
+            flips: self.roles.into_history(origins.as_deref()),
             columns,
             gaps: self.recorder.gaps,
-            origins: self.trace.origins,
+            origins,
         }
     }
 }

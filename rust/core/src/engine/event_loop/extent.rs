@@ -11,6 +11,8 @@ pub(in crate::engine) struct Extent {
     pub(in crate::engine) until: Ticks,
     /// The moment at which it pauses; [`NEVER`]: it runs to its end.
     pub(in crate::engine) pause: Ticks,
+    /// Whether the trace is streamed, and has more rows: they arrive at `pause` or later.
+    pub(in crate::engine) streams: bool,
     /// Whether the first phase of that moment is over, and the others are not.
     pub(in crate::engine) halfway: bool,
 }
@@ -18,14 +20,14 @@ pub(in crate::engine) struct Extent {
 impl Extent {
     /// To the end, or `until` if that is before.
     pub(in crate::engine) fn new(until: Option<Ticks>) -> Self {
-        Self { until: until.unwrap_or(NEVER - 1), pause: NEVER, halfway: false }
+        Self { until: until.unwrap_or(NEVER - 1), pause: NEVER, streams: false, halfway: false }
     }
 }
 
 impl Simulation {
     /// Ends the steps that end at the moment at which the replay is to pause, if it is the next one.
     pub(in crate::engine) fn reach_pause(&mut self, next: Ticks) {
-        if next == self.extent.pause {
+        if next == self.extent.pause && !self.extent.streams {
             self.open_moment(next);
         }
     }

@@ -148,7 +148,7 @@ impl Simulation {
                 self.finish_pause()?;
                 continue;
             }
-            if self.cluster.settled() == self.arrivals.expected(&self.cluster) {
+            if self.cluster.settled() == self.arrivals.expected(&self.cluster) && !self.extent.streams {
                 // Copies that are still in transfer belong to requests that finished.
                 self.halt(self.clock);
                 break;

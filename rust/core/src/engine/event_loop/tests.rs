@@ -53,7 +53,7 @@ fn a_rule_sees_a_migration_decided_at_the_same_moment() {
     let mut simulation = Simulation::new(&config(&[10, 10], &routing), trace(&rows)).unwrap();
     while !simulation.advance(1).unwrap() {}
     let columns = simulation.into_outcome().columns;
-    assert_eq!((columns.migrations, columns.last_instance), (vec![1, 1], vec![1, 0]));
+    assert_eq!((columns.migrations, columns.last_instance), (vec![1, 1].into(), vec![1, 0].into()));
     assert_eq!(columns.transfer, [0, 0]);
     // Four decodes of one token each.
     assert_eq!(columns.finish, [120 + 4 * 101, 120 + 4 * 101]);
@@ -95,7 +95,7 @@ fn a_preempted_request_waits_until_the_other_has_finished() {
             let mut config = config(&[3], r#"{"on_arrival": {"rule": "round_robin"}}"#);
             config.leap = leap;
             let mut trace = trace(&[row(0, 16, 24), row(0, 16, 24)]);
-            trace.reasoning_tokens = reasoning.map(|tokens| vec![tokens; 2]);
+            trace.reasoning_tokens = reasoning.map(|tokens| vec![tokens; 2].into());
             let mut simulation = Simulation::new(&config, trace).unwrap();
             while !simulation.advance(10).unwrap() {}
             let outcome = simulation.into_outcome();
@@ -103,8 +103,8 @@ fn a_preempted_request_waits_until_the_other_has_finished() {
             assert_eq!(columns.scheduled, [0, 0]);
             assert_eq!(columns.preemptions, [0, 1]);
             let part = |column: &[Ticks]| if column.is_empty() { [0; 2] } else { [column[0], column[1]] };
-            assert_eq!(part(&columns.preempted), [0, preempted]);
-            assert_eq!(part(&columns.preempted_answering), [0, answering]);
+            assert_eq!(part(columns.preempted.as_slice()), [0, preempted]);
+            assert_eq!(part(columns.preempted_answering.as_slice()), [0, answering]);
             assert_eq!(columns.finish, [out, out + 117 + 22 * 101]);
             assert_eq!((stats.steps, stats.preemptions, stats.finished), (1 + 23 + 1 + 22, 1, 2));
             assert_eq!((stats.prefill_tokens, stats.decode_tokens), (32 + 17, 23 + 22));
@@ -290,5 +290,5 @@ fn the_decode_instance_is_picked_as_a_request_arrives() {
     let mut simulation = Simulation::new(&config, trace(&[row(0, 60, 5), row(1, 20, 5)])).unwrap();
     while !simulation.advance(5).unwrap() {}
     let columns = simulation.into_outcome().columns;
-    assert_eq!((columns.instance, columns.last_instance), (vec![0, 1], vec![2, 3]));
+    assert_eq!((columns.instance, columns.last_instance), (vec![0, 1].into(), vec![2, 3].into()));
 }

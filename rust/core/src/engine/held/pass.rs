@@ -80,10 +80,10 @@ mod tests {
         let rules = vec![serde_json::from_str(tenant).unwrap(), Rule::Hold { blocks }];
         let n = tenants.len();
         let trace = Trace {
-            arrival: vec![0; n],
-            prompt_tokens: vec![1; n],
-            output_tokens: vec![1; n],
-            tenant: Some(tenants.to_vec()),
+            arrival: vec![0; n].into(),
+            prompt_tokens: vec![1; n].into(),
+            output_tokens: vec![1; n].into(),
+            tenant: Some(tenants.to_vec().into()),
             ..Trace::default()
         };
         let alike = Alike::new(&Rule::FirstOf { rules }, false);

@@ -4,6 +4,7 @@
 //! request ends. A request whose decode instance is picked as it arrives counts on both instances until it ends, or
 //! until a rule picks a third one.
 
+use crate::collections::Column;
 use crate::policy::InstField;
 
 /// Means that a request is on no instance.
@@ -32,9 +33,9 @@ pub(super) struct Kept {
     /// By router, and then by instance.
     counts: Vec<Counts>,
     /// By row: the instance on which the request counts.
-    at: Vec<u32>,
+    at: Column<u32>,
     /// By row: the instance on which the request is to decode, on which it counts as well. Empty until one is picked.
-    decode: Vec<u32>,
+    decode: Column<u32>,
 }
 
 impl Kept {
@@ -44,8 +45,8 @@ impl Kept {
             routers,
             instances,
             counts: vec![Counts::default(); routers * instances],
-            at: vec![NONE; requests],
-            decode: Vec::new(),
+            at: vec![NONE; requests].into(),
+            decode: Column::default(),
         }
     }
 
@@ -55,6 +56,12 @@ impl Kept {
         if !self.decode.is_empty() {
             self.decode.resize(n, NONE);
         }
+    }
+
+    /// Forgets the requests before `row`, which ended.
+    pub(super) fn forget(&mut self, row: usize) {
+        self.at.forget(row);
+        self.decode.forget(row);
     }
 
     /// Counts a request on an instance that a rule picked for it, and no longer on another.
@@ -80,7 +87,7 @@ impl Kept {
     /// Counts a request that is about to be routed on the instance on which it is to decode.
     pub(super) fn route_decode(&mut self, row: usize, instance: usize, prompt: u32) {
         if self.decode.is_empty() {
-            self.decode = vec![NONE; self.at.len()];
+            self.decode = Column::filled(self.at.kept(), NONE);
         }
         self.decode[row] = instance as u32;
         self.count(row, instance, prompt);

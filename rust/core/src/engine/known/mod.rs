@@ -75,6 +75,13 @@ impl Known {
         }
     }
 
+    /// Forgets the requests before `row`, which have ended.
+    pub(in crate::engine) fn forget(&mut self, row: usize) {
+        if let Some(kept) = &mut self.kept {
+            kept.forget(row);
+        }
+    }
+
     /// The router of a request.
     pub(in crate::engine) fn router_of(&self, row: usize) -> usize {
         if self.routers == 1 { 0 } else { self.router_in_turn(row) }

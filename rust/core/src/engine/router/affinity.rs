@@ -5,12 +5,13 @@
 //! be picked, only its own requests go elsewhere.
 
 use super::draws::mix;
+use crate::collections::Column;
 use crate::policy::AffinityKey;
 use crate::trace::Trace;
 
 /// The hash of a request's key; `None` if it has none.
 pub(super) fn hash_of(key: AffinityKey, row: usize, trace: &Trace) -> Option<u64> {
-    let code = |column: &Option<Vec<u32>>| {
+    let code = |column: &Option<Column<u32>>| {
         column
             .as_ref()
             .map(|codes| codes[row])
@@ -22,8 +23,7 @@ pub(super) fn hash_of(key: AffinityKey, row: usize, trace: &Trace) -> Option<u64
         AffinityKey::Tenant => code(&trace.tenant),
         AffinityKey::Prefix(blocks) => {
             let prefix = trace.prefix.as_ref()?;
-            let begin = if row == 0 { 0 } else { prefix.ends[row - 1] };
-            let ids = &prefix.ids[begin..prefix.ends[row]];
+            let ids = prefix.of(row);
             let ids = &ids[..ids.len().min(blocks as usize)];
             ids.iter().copied().reduce(|hash, id| mix(hash) ^ id).map(|hash| mix(hash.wrapping_add(1)))
         }
@@ -65,13 +65,13 @@ mod tests {
     #[test]
     fn a_prefix_is_the_same_key_as_far_as_its_blocks_are_equal() {
         let prefix = PrefixIds {
-            ends: vec![3, 6, 7, 7],
-            ids: vec![1, 2, 3, 1, 2, 4, 1],
+            ends: vec![3, 6, 7, 7].into(),
+            ids: vec![1, 2, 3, 1, 2, 4, 1].into(),
             block_tokens: 16,
             outputs: None,
         };
         let trace =
-            Trace { prefix: Some(prefix), session: Some(vec![0, 1, 0, u32::MAX]), ..Trace::default() };
+            Trace { prefix: Some(prefix), session: Some(vec![0, 1, 0, u32::MAX].into()), ..Trace::default() };
         let of = |key, row| hash_of(key, row, &trace);
         assert_eq!(of(AffinityKey::Prefix(2), 0), of(AffinityKey::Prefix(2), 1));
         assert_ne!(of(AffinityKey::Prefix(3), 0), of(AffinityKey::Prefix(3), 1));

@@ -59,7 +59,7 @@ impl Recorder {
                 self.migrated(of.row(), transfer, of.is_before_answer());
                 self.columns.handover_wait[of.row()] += wait;
                 if of.state.generated == 0 && self.columns.scheduled[of.row()] != NEVER {
-                    let rows = self.columns.status.len();
+                    let rows = self.columns.status.kept();
                     add_part(&mut self.columns.interrupted_prefill, rows, of.row(), transfer);
                 }
             }
@@ -85,9 +85,9 @@ impl Recorder {
 
     /// Writes for how long a request was out of the batch that is admitted again.
     fn readmitted(&mut self, since: Ticks, received: bool, of: Subject) {
-        let (row, out, rows) = (of.row(), of.now - since, self.columns.status.len());
+        let (row, out, rows) = (of.row(), of.now - since, self.columns.status.kept());
         if of.state.generated == 0 {
-            add_part(&mut self.columns.interrupted_prefill, rows, row, out);
+            add_part(&mut self.columns.interrupted_prefill, rows.clone(), row, out);
         }
         if received {
             self.columns.received_wait[row] += out;
@@ -97,7 +97,7 @@ impl Recorder {
         if reasoning.is_some_and(|reasoning| reasoning > 0 && of.state.generated == reasoning) {
             return;
         }
-        add_part(&mut self.columns.preempted, rows, row, out);
+        add_part(&mut self.columns.preempted, rows.clone(), row, out);
         if of.state.generated > reasoning.unwrap_or(0) {
             add_part(&mut self.columns.preempted_answering, rows, row, out);
         }

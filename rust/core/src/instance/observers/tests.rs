@@ -25,10 +25,10 @@ impl Told {
     fn new(reasoning: &[u32]) -> Self {
         let n = reasoning.len();
         let trace = Trace {
-            arrival: vec![0; n],
-            prompt_tokens: vec![10; n],
-            output_tokens: vec![1_000; n],
-            reasoning_tokens: Some(reasoning.to_vec()),
+            arrival: vec![0; n].into(),
+            prompt_tokens: vec![10; n].into(),
+            output_tokens: vec![1_000; n].into(),
+            reasoning_tokens: Some(reasoning.to_vec().into()),
             ..Trace::default()
         };
         let mut observers = Observers {
@@ -188,7 +188,10 @@ fn a_request_that_returns_was_preempted_unless_it_is_before_its_answer() {
         let columns = &told.recorder.columns;
         assert_eq!((columns.scheduled[0], columns.received_wait[0]), (5, 20));
         let part = |column: &[Ticks]| column.first().copied().unwrap_or(0);
-        assert_eq!((part(&columns.preempted), part(&columns.preempted_answering)), (preempted, answering));
+        assert_eq!(
+            (part(columns.preempted.as_slice()), part(columns.preempted_answering.as_slice())),
+            (preempted, answering)
+        );
     }
 }
 

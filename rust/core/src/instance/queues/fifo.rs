@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn priorities_order_requests_however_they_came() {
-        let trace = Trace { priority: Some(vec![2, 1, 2, 0, 1, 2]), ..Trace::default() };
+        let trace = Trace { priority: Some(vec![2, 1, 2, 0, 1, 2].into()), ..Trace::default() };
         let mut queue = WaitingQueue::new(&QueueOrder::Priority);
         assert!(queue.push_arrival(0, &trace) && queue.push_arrival(1, &trace));
         assert!(!queue.push_arrival(2, &trace));
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_cancelled_request_leaves_from_any_place() {
-        let trace = Trace { priority: Some(vec![2, 1, 0]), ..Trace::default() };
+        let trace = Trace { priority: Some(vec![2, 1, 0].into()), ..Trace::default() };
         for order in [QueueOrder::Arrival, QueueOrder::Priority, QueueOrder::LongestPrefix { most: 9 }] {
             let mut queue = WaitingQueue::new(&order);
             for request in 0..3 {

@@ -208,7 +208,7 @@ mod tests {
         for row in 0..rows {
             requests.insert(row, 1, 1);
         }
-        let trace = Trace { arrival: vec![0; rows as usize], ..Trace::default() };
+        let trace = Trace { arrival: vec![0; rows as usize].into(), ..Trace::default() };
         (Queues::new(&QueueOrder::Arrival, 1), requests, trace)
     }
 
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn an_arrival_between_two_receipts_waits_for_the_next() {
-        let trace = Trace { arrival: vec![0; 2], ..Trace::default() };
+        let trace = Trace { arrival: vec![0; 2].into(), ..Trace::default() };
         let mut queues = Queues::new(&QueueOrder::Arrival, 4);
         queues.ahead_mut().push(Queued { request: 0, slot: None }, 3);
         queues.receive(false, 3, &trace);

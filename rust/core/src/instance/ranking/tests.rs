@@ -12,8 +12,8 @@ fn best(ranking: &Ranking) -> Option<Slot> {
 fn trace(rows: usize) -> Trace {
     Trace {
         arrival: (0..rows as u64).collect(),
-        prompt_tokens: vec![10; rows],
-        output_tokens: vec![100; rows],
+        prompt_tokens: vec![10; rows].into(),
+        output_tokens: vec![100; rows].into(),
         ..Trace::default()
     }
 }
@@ -85,7 +85,7 @@ fn a_request_whose_quanta_are_counted_ranks_as_if_it_had_a_slot_from_the_start()
             {{"when": {{"op": "lt", "args": [{{"field": "req.phase"}}, {{"const": 2}}]}}, "keys": {keys}}},
             {{"keys": {keys}}}]}}"#
     );
-    let trace = Trace { reasoning_tokens: Some(vec![6; 2]), ..trace(2) };
+    let trace = Trace { reasoning_tokens: Some(vec![6; 2].into()), ..trace(2) };
     let (mut with, mut without) = (ranking(&json), ranking(&json));
     assert!(without.keeps_arrivals());
     with.enter(0, 3, 0, 0);
@@ -143,7 +143,7 @@ const GUARD: &str = r#"{"classes": [
 #[test]
 fn a_request_without_a_slot_changes_its_class_once_it_has_waited() {
     const SECOND: Ticks = crate::time::TICKS_PER_SECOND;
-    let trace = Trace { score: Some(vec![2.0, 1.0]), ..trace(2) };
+    let trace = Trace { score: Some(vec![2.0, 1.0].into()), ..trace(2) };
     let mut ranking = ranking(GUARD);
     for row in 0..2 {
         ranking.add_arrival(&mut RequestView::arriving(row, u64::from(row) * SECOND, &trace), &trace);

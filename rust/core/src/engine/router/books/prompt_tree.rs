@@ -114,10 +114,10 @@ mod tests {
         }
         let tokens = prompts.iter().map(|(blocks, tail)| (blocks.len() as u32 - 1) * 4 + tail);
         Trace {
-            arrival: vec![0; prompts.len()],
+            arrival: vec![0; prompts.len()].into(),
             prompt_tokens: tokens.collect(),
-            output_tokens: vec![1; prompts.len()],
-            prefix: Some(PrefixIds { ends, ids, block_tokens: 4, outputs: None }),
+            output_tokens: vec![1; prompts.len()].into(),
+            prefix: Some(PrefixIds { ends: ends.into(), ids: ids.into(), block_tokens: 4, outputs: None }),
             ..Trace::default()
         }
     }

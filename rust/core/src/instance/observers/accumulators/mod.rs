@@ -9,6 +9,7 @@ mod total;
 use std::collections::BTreeMap;
 
 use super::fact::{Fact, Steps, Subject};
+use crate::collections::Column;
 use crate::config::{self, Charged, Grouping, Lift, MOST_ACCUMULATORS};
 use crate::instance::request::Slot;
 use crate::time::Ticks;
@@ -300,7 +301,8 @@ impl Accumulators {
 impl Accumulator {
     /// The group of a request, which begins at 0 if it is new.
     fn group_of(&mut self, row: u32, trace: &Trace) -> u32 {
-        let code = |column: &Option<Vec<u32>>| column.as_ref().map_or(u32::MAX, |codes| codes[row as usize]);
+        let code =
+            |column: &Option<Column<u32>>| column.as_ref().map_or(u32::MAX, |codes| codes[row as usize]);
         let code = match self.rules.by {
             Grouping::All => 0,
             Grouping::Tenant => code(&trace.tenant),
