@@ -33,12 +33,13 @@ class Ranked(TypedDict):
     pairs
         Pairs of the same lengths whose measured values differ.
     tau
-        Kendall's tau: the share of pairs in the measured order less that of those in the other.
+        Kendall's tau: the share of pairs in the measured order less that of those in the other; None without
+        pairs.
     """
 
     configurations: int
     pairs: int
-    tau: float
+    tau: float | None
 
 
 def ranking(points: Iterable[Predicted]) -> dict[str, Any]:
@@ -98,5 +99,5 @@ def _tau(groups: Iterable[Mapping[Any, tuple[float, float]]]) -> Ranked:
     return {
         "configurations": configurations,
         "pairs": pairs,
-        "tau": round(agree / pairs, 4) if pairs else float("nan"),
+        "tau": round(agree / pairs, 4) if pairs else None,
     }
