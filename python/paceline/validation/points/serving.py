@@ -43,10 +43,10 @@ _ASYNCHRONOUS = ("0.11.1",)
 #: TensorRT-LLM's defaults of ``max_num_tokens`` and ``max_batch_size``, and the tokens of its KV blocks.
 _TRTLLM = (8192, 2048, 32)
 #: FLOP/s of vLLM's MXFP4 experts on one Hopper GPU in Marlin's kernels (``VLLM_MXFP4_USE_MARLIN=1`` in
-#: InferenceX's script for H200), of which there are no tables. Fitted to TTFT of every other point of half of
-#: the given ones of gpt-oss-120b (135 to 170 fit alike): its median error goes from 41% to 12% on these, and
-#: from 37% to 12% on points of the other half; that of TPOT from 7.4% to 5.7%.
-_MARLIN_FLOPS = 150e12
+#: InferenceX's script for H200), of which there are no tables. By TTFT alone, halves of the points of
+#: gpt-oss-120b fit 135 to 150 (more on one GPU, less on eight), and the runs of 0.22.0 fit 190, which helps
+#: TTFT, TPOT and E2E latency of all of them.
+_MARLIN_FLOPS = 190e12
 #: SGLang's default of ``chunked_prefill_size`` on GPUs of 80 GB and more.
 _SGLANG_CHUNK = 8192
 

@@ -63,5 +63,5 @@ def test_a_load_beyond_the_objective_has_no_value() -> None:
 def test_configurations_are_compared_on_the_same_lengths_alone() -> None:
     one, other = times(0.1, 0.01), times(0.1, 0.02)
     found = ranking([point(1, one, one), point(2, other, other, tokens=201)])
-    assert found["overall"]["pairs"] == 0
+    assert found["overall"] == {"configurations": 0, "pairs": 0, "tau": None}
     assert found["groups"] == {}

@@ -61,6 +61,7 @@ def _point(lengths: Mapping[int, pl.DataFrame], place: str, row: Row) -> Point:
             throughput=row["output_throughput"],
         ),
         in_flight=float(concurrency),
+        fitted="rate of experts",
     )
 
 
