@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::ObservedFields;
 use super::handover::Acceptance;
 use super::request::RequestState;
-use super::speculation::draft_ticks;
+use super::speculation::{draft_rise, draft_ticks};
 use crate::config::{
     Admission, Allocation, InstanceConfig, QueueOrder, SchedulerConfig, SpeculationConfig, VaryingLimits,
 };
-use crate::cost::{Cost, StepShape};
+use crate::cost::{Cost, Rise, StepShape};
 use crate::hint::rare;
 use crate::kv::BlockSize;
 use crate::metrics::Reason;
@@ -253,6 +253,14 @@ impl Settings {
                 ticks.saturating_add(draft_ticks(speculation, shape)).min(HORIZON)
             }
         }
+    }
+
+    /// As [`Self::step_ticks`], of a step of the decode set alone where tokens are drafted, and how the ticks rise with the
+    /// context; `None` if that is not along a straight line.
+    pub(crate) fn step_rise(&self, shape: &StepShape) -> Option<Rise> {
+        let (step, draft) = (self.cost.rise(shape)?, draft_rise(self.speculation.as_ref()?, shape)?);
+        let ticks = step.ticks.saturating_add(draft.ticks).min(HORIZON);
+        Some(Rise { ticks, token: step.token + draft.token, tokens: step.tokens.min(draft.tokens) })
     }
 
     /// Of the tokens of an admission, those for which it allocates blocks.

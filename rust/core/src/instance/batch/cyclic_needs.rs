@@ -90,6 +90,21 @@ impl CyclicNeeds {
         self.occupied().map(|(place, ahead)| place.members * (tokens(ahead + k) - tokens(ahead))).sum()
     }
 
+    /// Tokens that all members together yield in each of the steps after `step`.
+    pub(super) fn gains(&self, step: u64) -> impl Iterator<Item = u64> {
+        let period = self.places.len();
+        let mut from = (step % period as u64) as usize;
+        std::iter::repeat_with(move || {
+            let of = |(place, ahead): (&Place, u64)| {
+                let at = from + ahead as usize;
+                place.members * self.numbers.yielded_at(if at < period { at } else { at - period })
+            };
+            let gained = self.occupied().map(of).sum();
+            from = if from + 1 < period { from + 1 } else { 0 };
+            gained
+        })
+    }
+
     /// Blocks that the `k` steps after `step` need.
     pub(super) fn over(&self, step: u64, k: u64) -> u64 {
         let block = i64::from(self.block.tokens());

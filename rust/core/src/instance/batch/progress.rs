@@ -64,6 +64,12 @@ impl Periodic {
         }
     }
 
+    /// Tokens that the step at a place of the period yields.
+    #[inline]
+    pub(super) fn yielded_at(&self, place: usize) -> u64 {
+        u64::from(self.sums[place + 1] - self.sums[place])
+    }
+
     /// At least the tokens that any `steps` steps in turn yield.
     pub(super) fn most_tokens(&self, steps: u64) -> u64 {
         (steps / self.period() + 1).saturating_mul(self.all())

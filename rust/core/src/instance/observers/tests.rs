@@ -81,10 +81,11 @@ impl Told {
 }
 
 /// Steps of a set of `members` members, none of which ends its reasoning.
-fn steps(members: u64, start: Ticks, series: Series, steps: u64, kv: u64) -> Steps {
-    let ticks = series.total(steps);
+fn steps<'a>(members: u64, start: Ticks, series: Series, steps: u64, kv: u64) -> Steps<'a> {
+    let (ticks, kv_ticks) = (series.total(steps), series.integral(kv, members, steps));
     let (tokens, drafts, running, decodes) = (members * steps, None, members, members > 0);
-    Steps { start, series, count: steps, ticks, members, tokens, drafts, running, kv, decodes }
+    let lengths = Lengths::Series(series);
+    Steps { start, lengths, count: steps, ticks, members, tokens, drafts, running, kv_ticks, decodes }
 }
 
 proptest! {

@@ -14,7 +14,7 @@ mod drafting;
 use std::sync::Arc;
 
 use acceptance::Verifier;
-pub(in crate::instance) use drafting::draft_ticks;
+pub(in crate::instance) use drafting::{draft_rise, draft_ticks};
 
 use super::batch::{Cycle, Periodic};
 use super::request::{RequestState, Slot};

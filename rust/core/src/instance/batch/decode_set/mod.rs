@@ -352,13 +352,7 @@ impl DecodeSet {
                 needs.advance(k);
                 self.kv_tokens += self.members * k;
             }
-            Needs::Cyclic(needs) => {
-                let accepted = drafts.map_or(0, |drafts| drafts.accepted);
-                // The tokens of a member after the first of a step come at the same moment.
-                sketch.add(0, drafts.map_or(0, |drafts| drafts.accepted - drafts.trimmed));
-                self.kv_tokens += self.members * k + accepted;
-                needs.advance_to(self.steps + k);
-            }
+            Needs::Cyclic(_) => return self.take_cyclic(k, drafts.unwrap_or_default(), sketch),
         }
         self.steps += k;
     }
