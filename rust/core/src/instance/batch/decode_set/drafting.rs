@@ -24,7 +24,7 @@ impl DecodeSet {
             verifications,
             proposed: (verifications - ending.members) * width,
             computed: verifications * width,
-            accepted: needs.gained(self.steps, k) - verifications,
+            accepted: needs.gained(k) - verifications,
             trimmed: ending.surplus,
         })
     }
@@ -33,7 +33,7 @@ impl DecodeSet {
     pub(crate) fn gains(&self) -> impl Iterator<Item = u64> {
         match &self.needs {
             Needs::Each(_) => None,
-            Needs::Cyclic(needs) => Some(needs.gains(self.steps)),
+            Needs::Cyclic(needs) => Some(needs.gains()),
         }
         .into_iter()
         .flatten()
@@ -58,7 +58,7 @@ impl DecodeSet {
         sketch.add(0, drafts.accepted - drafts.trimmed);
         self.kv_tokens += self.members * k + drafts.accepted;
         self.steps += k;
-        needs.advance_to(self.steps);
+        needs.advance(k);
     }
 
     /// Blocks of a member once it has taken `more` steps.

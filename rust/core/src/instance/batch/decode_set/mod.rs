@@ -124,7 +124,7 @@ impl DecodeSet {
     pub(crate) fn gained(&self, k: u64) -> u64 {
         match &self.needs {
             Needs::Each(_) => self.members * k,
-            Needs::Cyclic(needs) => needs.gained(self.steps, k),
+            Needs::Cyclic(needs) => needs.gained(k),
         }
     }
 
@@ -177,7 +177,7 @@ impl DecodeSet {
     pub(crate) fn blocks_for(&self, k: u64) -> u64 {
         match &self.needs {
             Needs::Each(needs) => needs.over(k, self.members),
-            Needs::Cyclic(needs) => needs.over(self.steps, k),
+            Needs::Cyclic(needs) => needs.over(k),
         }
     }
 
@@ -186,7 +186,7 @@ impl DecodeSet {
     pub(crate) fn steps_covered(&self, free: u64, k: u64) -> u64 {
         match &self.needs {
             Needs::Each(needs) => needs.steps_covered(free, k, self.members),
-            Needs::Cyclic(needs) => needs.steps_covered(self.steps, free, k),
+            Needs::Cyclic(needs) => needs.steps_covered(free, k),
         }
     }
 
