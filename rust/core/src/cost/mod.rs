@@ -24,7 +24,7 @@ use serde::Deserialize;
 use crate::time::Ticks;
 
 /// Steps over which a rise with the context is asked for: more than are listed.
-const FAR: u64 = 1 << 16;
+const FAR: u64 = 1 << 24;
 
 /// The work of a step: everything on which its cost depends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -114,16 +114,19 @@ impl Effects<'_> {
         let mut gained = 0;
         let lengths = (1..).zip(batch.decode_set().gains()).map_while(|(step, gain)| {
             gained += gain;
-            match rise {
-                Some(rise) => rise.after(gained),
-                None => {
-                    // Each step is looked up, as long as it is extrapolated as the first.
-                    let shape = batch.shape_after(step);
-                    let alike = settings.cost.extrapolation(&shape) == extrapolation;
-                    alike.then(|| settings.step_ticks(&shape))
-                }
+            if let Some(rise) = rise {
+                let ticks = rise.after(gained)?;
+                debug_assert_eq!(
+                    ticks,
+                    settings.step_ticks(&batch.shape_after(step)),
+                    "Invariant: it is a line"
+                );
+                return Some(ticks);
             }
-            .inspect(|&ticks| debug_assert_eq!(ticks, settings.step_ticks(&batch.shape_after(step))))
+            // Each step is looked up, as long as it is extrapolated as the first.
+            let shape = batch.shape_after(step);
+            let alike = settings.cost.extrapolation(&shape) == extrapolation;
+            alike.then(|| settings.step_ticks(&shape))
         });
         run.list(lengths.take(most as usize))
     }

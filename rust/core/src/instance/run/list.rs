@@ -1,5 +1,7 @@
 //! Single steps in turn whose lengths are no series.
 
+use super::Run;
+use crate::series::Series;
 use crate::time::{HORIZON, Ticks};
 
 /// The most steps that are listed at once, beside the one in progress.
@@ -56,10 +58,12 @@ impl StepList {
         self.ends[self.applied..].partition_point(|&end| end <= now)
     }
 
-    /// When the first step that is not applied starts, if another is applied before it, and its length.
-    pub(super) fn first(&self) -> Option<(Ticks, Ticks)> {
+    /// The run of the first step that is not applied, if another is applied before it. Its cost is extrapolated as that of
+    /// `before`.
+    pub(super) fn next_run(&self, before: &Run) -> Option<Run> {
         let (start, end) = (*self.ends.get(self.applied.wrapping_sub(1))?, *self.ends.get(self.applied)?);
-        Some((start, end - start))
+        let series = Series { first: end - start, slope: 0 };
+        Some(Run { start, copying: 0, series, steps: 1, begun: false, decodes: true, ..*before })
     }
 
     /// Takes the next `steps` steps to apply, by their ends.
@@ -67,5 +71,43 @@ impl StepList {
         let from = self.applied;
         self.applied += steps;
         &self.ends[from..self.applied]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twice_as_many_steps_are_listed_while_all_are_taken() {
+        let mut list = StepList::default();
+        let ahead: Vec<u64> = (0..8).map(|_| list.look_ahead()).collect();
+        assert_eq!(ahead, [1, 2, 4, 8, 16, 32, 64, 64]);
+        list.cut();
+        assert_eq!([list.look_ahead(), list.look_ahead()], [1, 2]);
+    }
+
+    #[test]
+    fn steps_are_applied_in_turn() {
+        let mut list = StepList::default();
+        assert_eq!(list.fill(110, [12, 9].into_iter()), (131, true));
+        assert_eq!([109, 110, 121, 122, 131, 999].map(|now| list.ended(now)), [0, 1, 1, 2, 3, 3]);
+        let head =
+            Run { start: 100, copying: 3, series: Series { first: 7, slope: 0 }, steps: 1, ..Run::default() };
+        assert!(list.next_run(&head).is_none(), "the first one is in progress");
+        assert_eq!(list.take(2), [110, 122]);
+        assert_eq!((list.len(), list.ended(131)), (1, 1));
+        let next = list.next_run(&head).expect("one is left");
+        assert_eq!((next.start, next.end(), next.begun, next.decodes), (122, 131, false, true));
+        list.take(1);
+        assert!(list.len() == 0 && list.next_run(&head).is_none());
+        assert_eq!(list.fill(9, std::iter::empty()), (9, false), "it is filled anew");
+    }
+
+    #[test]
+    fn no_step_ends_after_the_range_of_the_clock() {
+        let mut list = StepList::default();
+        assert_eq!(list.fill(HORIZON - 5, [5, 1, 1].into_iter()), (HORIZON, true));
+        assert_eq!(list.fill(7, [u64::MAX].into_iter()), (7, false));
     }
 }

@@ -4,7 +4,6 @@ use std::cell::Cell;
 
 use super::{Run, StepList};
 use crate::cost::StepShape;
-use crate::series::Series;
 use crate::time::Ticks;
 
 /// The run in progress, and what is planned to follow it.
@@ -117,9 +116,7 @@ impl RunState {
     /// shape of which is `shape`.
     pub(crate) fn keep_list(&mut self, list: StepList, shape: StepShape) {
         self.list = list;
-        if let Some((start, length)) = self.list.first() {
-            let series = Series { first: length, slope: 0 };
-            let run = Run { start, copying: 0, series, begun: false, decodes: true, ..self.run };
+        if let Some(run) = self.list.next_run(&self.run) {
             (self.run, self.shape) = (run, shape);
             self.progress = if self.list.len() > 1 { Progress::Listed } else { Progress::Running };
         }
@@ -289,13 +286,7 @@ impl RunState {
                 self.progress = Progress::Running;
                 Some(now)
             }
-            Progress::Planned => {
-                let start = self.next.0.start;
-                debug_assert!(now < start, "Invariant: a step that has ended is applied");
-                self.progress = Progress::Running;
-                Some(start)
-            }
-            Progress::Listed => {
+            Progress::Planned | Progress::Listed => {
                 let end = run.end();
                 debug_assert!(now < end, "Invariant: a step that has ended is applied");
                 self.list.cut();
@@ -343,6 +334,7 @@ fn shorten(run: &mut Run, steps: u64) -> Option<Ticks> {
 mod tests {
     use super::*;
     use crate::cost::Extrapolation;
+    use crate::series::Series;
 
     fn run(start: Ticks, steps: u64) -> Run {
         let series = Series { first: 10, slope: 0 };
@@ -367,6 +359,35 @@ mod tests {
         let mut state = RunState::default();
         state.start(run(100, 5), StepShape::default());
         assert_eq!(state.truncate_after_next(121), Some(140));
+    }
+
+    #[test]
+    fn truncating_cancels_the_listed_steps() {
+        let mut state = RunState::default();
+        state.start(run(100, 1), StepShape::default());
+        assert_eq!((state.look_ahead(), state.look_ahead()), (1, 2));
+        assert_eq!(state.list([12, 14].into_iter()), 136);
+        assert!(!state.is_past_head(109) && state.is_past_head(110) && state.planned().is_none());
+        assert_eq!([109, 110, 122, 136].map(|now| state.single_steps_ended(now)), [0, 1, 2, 3]);
+        assert_eq!(state.truncate(105), Some(110));
+        assert!(!state.is_past_head(110) && state.take_list().len() == 0);
+        assert_eq!(state.look_ahead(), 1, "these were not all taken");
+    }
+
+    #[test]
+    fn a_list_whose_first_steps_are_applied_goes_on() {
+        let mut state = RunState::default();
+        state.start(run(100, 1), StepShape::default());
+        state.list([12, 14].into_iter());
+        for (start, end, past) in [(110, 122, true), (122, 136, false)] {
+            let mut list = state.take_list();
+            state.take();
+            list.take(1);
+            state.keep_list(list, StepShape { decode_kv: start, ..StepShape::default() });
+            let run = state.current().copied().expect("a step is in progress");
+            assert_eq!((run.start, run.end(), state.shape().decode_kv), (start, end, start));
+            assert_eq!(state.is_past_head(136), past, "nothing follows the last one");
+        }
     }
 
     #[test]

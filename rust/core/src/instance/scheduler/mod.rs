@@ -16,6 +16,7 @@ mod duration;
 mod joining;
 mod layered;
 mod limits;
+mod listed;
 mod offers;
 mod planned;
 mod preempt;

@@ -1,38 +1,13 @@
 //! Speculative decoding in a step that is formed: wider decodes, their part of the budget, and paddings.
 
 use super::Stages;
-use crate::cost::Rise;
 use crate::hint::rare;
 use crate::instance::Part;
 use crate::instance::batch::Chunk;
 use crate::instance::effects::Candidate;
 use crate::instance::request::{Phase, Slot};
-use crate::instance::run::Run;
-use crate::time::Ticks;
 
 impl Stages<'_> {
-    /// Whether steps like the one that is formed may be listed: only the decode set runs, and yields several tokens a step.
-    pub(super) fn lists_steps(&self) -> bool {
-        let batch = &self.effects.batch;
-        batch.decode_set().width() > 1
-            && !batch.runs_chunks()
-            && !self.effects.observers.log.is_kept()
-            && self.effects.tier.is_none()
-    }
-
-    /// Lists steps of the decode set that certainly follow the one that starts, where it yields several tokens a step: their
-    /// lengths are no series. `rise`: how they rise with the context, if that is along a straight line. Returns when the last
-    /// of them ends.
-    pub(super) fn list_steps(&mut self, head: &Run, rise: Option<Rise>) -> Ticks {
-        if head.copying > 0 || !self.lists_steps() {
-            return head.end();
-        }
-        rare();
-        let certain = self.certain_steps().min(self.steps_within_limits());
-        let most = (certain - 1).min(self.effects.look_ahead());
-        if most > 0 { self.effects.list_steps(rise, most) } else { head.end() }
-    }
-
     /// Tokens that a running request outside the decode set asks for: those that it lacks and its drafts, as far as the
     /// limit of a chunk and the longest sequence allow.
     pub(super) fn wanted(&self, slot: Slot) -> u64 {
