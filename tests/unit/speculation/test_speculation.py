@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 import paceline
-from paceline import Affine, Cluster, Instance, Model, Trace
+from paceline import Affine, Cluster, Instance, Model, Trace, inst
 from paceline.errors import ConfigError, PacelineWarning
+from paceline.policy.expressions.functions import where
+from paceline.policy.expressions.tree import Expr
 from paceline.speculation import AcceptanceLength, ByPosition, Draft, Listed, Speculation, golden_length
 
 
@@ -157,6 +159,24 @@ def test_a_measured_length_has_a_table() -> None:
     assert golden_length("minimax-m3-eagle3-thinking", 8).length == 3.74
     with pytest.raises(ConfigError, match=r"tokens of glm-5\.2-mtp-thinking must be one of 3"):
         golden_length("glm-5.2-mtp-thinking", 4)
+
+
+@pytest.mark.parametrize("field", [inst.outstanding_tokens, inst.kv_tokens])
+@pytest.mark.parametrize("tokens", [400, 461, 700])
+def test_a_budget_that_falls_as_drafts_are_accepted_falls_in_the_same_step(field: Expr, tokens: int) -> None:
+    # Four requests run, two wait for seats. From so many tokens on, the drafts of all four exceed the budget.
+    trace = Trace.from_columns(arrival=[0.0] * 6, prompt_tokens=[20] * 6, output_tokens=[200] * 6)
+    one = Instance(
+        cost=Affine(step_s=0.01, token_s=1e-5, kv_token_s=1e-7),
+        num_blocks=1000,
+        max_model_len=1000,
+        speculation=Speculation(tokens=5, acceptance=AcceptanceLength(3.0), method="ngram"),
+    )
+    policy = paceline.policies.vllm(max_num_seqs=4, max_num_batched_tokens=where(field > tokens, 8, 512))
+    leapt, stepped = (
+        paceline.replay(trace, Cluster([one]), policy, leap=leap).requests for leap in (True, False)
+    )
+    assert leapt.equals(stepped)
 
 
 @pytest.mark.parametrize("leap", [True, False])

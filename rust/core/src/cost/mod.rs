@@ -23,6 +23,9 @@ use serde::Deserialize;
 
 use crate::time::Ticks;
 
+/// Steps over which a rise with the context is asked for: more than are listed.
+const FAR: u64 = 1 << 24;
+
 /// The work of a step: everything on which its cost depends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StepShape {
@@ -101,6 +104,24 @@ pub struct Run {
     pub steps: u64,
 }
 
+/// The cost of a pure-decode step, and how it rises with the context of its requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rise {
+    /// Ticks of the step.
+    pub ticks: Ticks,
+    /// Ticks that each further token of context adds.
+    pub token: Ticks,
+    /// For how many further tokens.
+    pub tokens: u64,
+}
+
+impl Rise {
+    /// Ticks of a step with `more` tokens of context; `None` past the straight line.
+    pub(crate) fn after(&self, more: u64) -> Option<Ticks> {
+        (more <= self.tokens).then(|| self.ticks.saturating_add(self.token.saturating_mul(more)))
+    }
+}
+
 /// A cost model. Built in Python, evaluated here.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -158,6 +179,27 @@ impl Cost {
             Self::Table(cost) => cost.run(shape, most),
             // The tokens of a run's steps are the same, and so is their padding.
             Self::Graphs(graphs) => graphs.cost.run(&graphs.captured.pad(shape), most),
+        }
+    }
+
+    /// The cost of a pure-decode step, each request of which has as many drafts, and how it rises with the context whichever
+    /// requests that is of; `None` if it does not rise along a straight line of whole ticks.
+    pub fn rise(&self, shape: &StepShape) -> Option<Rise> {
+        let requests = shape.decode_requests;
+        if requests == 0 || !self.is_straight() {
+            return None;
+        }
+        // What is straight over steps that lengthen each context by one is straight between them.
+        let Run { first, slope, steps } = self.run(shape, FAR);
+        Some(Rise { ticks: first, token: slope / requests, tokens: (steps - 1) * requests })
+    }
+
+    /// Whether the cost of a step is made of straight lines in its context.
+    fn is_straight(&self) -> bool {
+        match self {
+            Self::Affine(_) | Self::Roofline(_) => true,
+            Self::Table(_) => false,
+            Self::Graphs(graphs) => graphs.cost.is_straight(),
         }
     }
 

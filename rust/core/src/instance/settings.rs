@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::ObservedFields;
 use super::handover::Acceptance;
 use super::request::RequestState;
-use super::speculation::draft_ticks;
+use super::speculation::{Rises, draft_ticks, rise};
 use crate::config::{
     Admission, Allocation, InstanceConfig, QueueOrder, SchedulerConfig, SpeculationConfig, VaryingLimits,
 };
-use crate::cost::{Cost, StepShape};
+use crate::cost::{Cost, Rise, StepShape};
 use crate::hint::rare;
 use crate::kv::BlockSize;
 use crate::metrics::Reason;
@@ -57,7 +57,9 @@ pub(crate) struct Settings {
     pub(crate) predicts: bool,
     /// How tokens are drafted and verified, if they are.
     pub(crate) speculation: Option<Arc<SpeculationConfig>>,
-    /// Whether the run after a step with prefills is planned when the step starts.
+    /// How long steps of the decode set take with drafts, where that was computed beforehand.
+    rises: Rises,
+    /// Whether the steps after one with prefills are planned when it starts.
     pub(crate) plans: bool,
     /// The number of the model that it serves; [`ANY_MODEL`]: all.
     model: u32,
@@ -121,9 +123,8 @@ impl Settings {
             Admission::Wait => None,
         };
         let plans = observed.leap
-            && !scheduler.schedule_ahead
+            && !scheduler.holds_arrivals()
             && !scheduler.is_layered()
-            && config.speculation.is_none()
             && config.tier.is_none()
             && observed.records.is_none()
             && !observed.asked_again;
@@ -147,6 +148,7 @@ impl Settings {
             model: config.model.unwrap_or(ANY_MODEL),
             lone: LoneLimits::new(config),
             scheduler,
+            rises: Rises::new(&cost, speculation.as_ref(), prepared),
             cost,
             leap: observed.leap,
             handover: observed.handover,
@@ -253,6 +255,12 @@ impl Settings {
                 ticks.saturating_add(draft_ticks(speculation, shape)).min(HORIZON)
             }
         }
+    }
+
+    /// As [`Self::step_ticks`], of a step of the decode set alone where tokens are drafted, and how the ticks rise with the
+    /// context; `None` if that is not along a straight line.
+    pub(crate) fn step_rise(&self, shape: &StepShape) -> Option<Rise> {
+        self.rises.of(shape).or_else(|| rise(&self.cost, self.speculation.as_ref()?, shape))
     }
 
     /// Of the tokens of an admission, those for which it allocates blocks.

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::super::StepShape;
+use crate::hint::rare;
 use crate::time::Ticks;
 
 /// Fractional bits of [`PrefillAttention::pair_flops`].
@@ -70,14 +71,19 @@ impl DecodeAttention {
     }
 
     /// Ticks that each further token of context adds, and for how many steps
-    /// that side of the maximum stays the greater one.
+    /// that side of the maximum stays the greater one. Each request has as many drafts.
     pub(super) fn growth(self, shape: &StepShape) -> (Ticks, u64) {
         let (memory, compute) = (self.memory(shape), self.compute(shape));
-        let memory_leads = (memory, self.kv_bytes) >= (compute, self.kv_flops);
+        let mut kv_flops = self.kv_flops;
+        if shape.draft_tokens > 0 {
+            rare();
+            kv_flops = kv_flops.saturating_mul(1 + shape.draft_tokens / shape.decode_requests.max(1));
+        }
+        let memory_leads = (memory, self.kv_bytes) >= (compute, kv_flops);
         let (ahead, behind, lead) = if memory_leads {
-            (self.kv_bytes, self.kv_flops, memory - compute)
+            (self.kv_bytes, kv_flops, memory - compute)
         } else {
-            (self.kv_flops, self.kv_bytes, compute - memory)
+            (kv_flops, self.kv_bytes, compute - memory)
         };
         // The one behind draws level after lead / closing steps, and the two
         // are still equal there.

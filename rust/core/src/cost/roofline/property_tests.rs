@@ -161,6 +161,32 @@ proptest! {
         }
     }
 
+    /// A step costs what the line of its context says, whichever requests the further tokens are of.
+    #[test]
+    fn a_rise_with_the_context_is_exact(
+        cost in mixture(),
+        (requests, drafts) in (1_u64..2_000, 0_u64..8),
+        context in 0_u64..1 << 20,
+        somewhere in any::<u64>(),
+        graphs in any::<bool>(),
+    ) {
+        let shape = StepShape {
+            draft_tokens: requests * drafts,
+            sampled: requests * (1 + drafts),
+            ..decode(requests, requests * (1 + drafts) + context)
+        };
+        let captured = Captured { sizes: vec![1, 2, 4, 8, 16, 32, 64], uniform: Vec::new() };
+        let cost = Cost::Roofline(Box::new(cost));
+        let cost = if graphs { Cost::Graphs(Box::new(Graphs { captured, cost })) } else { cost };
+        let rise = cost.rise(&shape).expect("it is straight");
+        let last = rise.tokens.min(1 << 40);
+        for more in [0, 1.min(last), somewhere % (last + 1), last] {
+            let longer = StepShape { decode_kv: shape.decode_kv + more, ..shape };
+            prop_assert_eq!(rise.after(more), Some(cost.step(&longer)));
+        }
+        prop_assert_eq!(rise.after(rise.tokens + 1), None);
+    }
+
     /// A prefill that goes through the layers in groups costs its decodes' steps
     /// and, once, what it adds to them; each group rounds down once a kernel.
     #[test]

@@ -1,4 +1,4 @@
-//! Block needs of members that yield several tokens a step.
+//! Tokens and block needs of members that yield several tokens a step.
 //!
 //! Members at the same place of the map's period grow alike, so they are counted by that place, and by what no step
 //! changes of their tokens modulo the block size.
@@ -12,6 +12,10 @@ pub(super) struct CyclicNeeds {
     numbers: Periodic,
     block: BlockSize,
     places: Vec<Place>,
+    /// By step of the period: tokens that all members together yield in it.
+    yields: Vec<u64>,
+    /// Steps that the set has taken.
+    steps: u64,
     /// Blocks that the next step needs.
     next: u64,
     /// The members that have joined since the latest step, by row, and the blocks that each lacks of those that it would hold
@@ -25,22 +29,44 @@ struct Place {
     members: u64,
     /// By the offset of a member modulo the block size.
     offsets: Vec<u32>,
+    /// Where there are members: the index in `offsets` of those whose blocks are full.
+    full: usize,
+}
+
+impl Place {
+    /// The members that fill their latest block with fewer than `tokens` tokens more.
+    #[inline]
+    fn filled_by(&self, tokens: u32) -> u64 {
+        let mut at = self.full;
+        let mut members = 0;
+        for _ in 0..tokens {
+            members += u64::from(self.offsets[at]);
+            at = if at == 0 { self.offsets.len() - 1 } else { at - 1 };
+        }
+        members
+    }
 }
 
 impl CyclicNeeds {
     /// Needs of no member.
     pub(super) fn new(block: BlockSize, numbers: Periodic) -> Self {
-        let place = Place { members: 0, offsets: vec![0; block.tokens() as usize] };
-        let places = vec![place; numbers.period() as usize];
-        Self { numbers, block, places, next: 0, joined: Vec::new() }
+        let period = numbers.period() as usize;
+        let place = Place { members: 0, offsets: vec![0; block.tokens() as usize], full: 0 };
+        let (places, yields) = (vec![place; period], vec![0; period]);
+        Self { numbers, block, places, yields, steps: 0, next: 0, joined: Vec::new() }
     }
 
     /// Adds a member with an offset that needs `needed` blocks in the next step.
     pub(super) fn add(&mut self, cycle: Cycle, offset: i64, needed: u64) {
-        let at = self.residue(offset);
         let place = &mut self.places[usize::from(cycle)];
+        if place.members == 0 {
+            place.full = residue(self.block, -self.numbers.held_after(self.steps + u64::from(cycle)));
+        }
         place.members += 1;
-        place.offsets[at] += 1;
+        place.offsets[residue(self.block, offset)] += 1;
+        for (yielded, number) in self.yields.iter_mut().zip(self.numbers.from(cycle)) {
+            *yielded += number;
+        }
         self.next += needed;
     }
 
@@ -57,17 +83,26 @@ impl CyclicNeeds {
     /// Removes a member.
     pub(super) fn remove(&mut self, row: u32, (cycle, offset): (Cycle, i64), needed: u64) {
         self.joined.retain(|joined| joined.0 != row);
-        let at = self.residue(offset);
         let place = &mut self.places[usize::from(cycle)];
         place.members -= 1;
-        place.offsets[at] -= 1;
+        place.offsets[residue(self.block, offset)] -= 1;
+        for (yielded, number) in self.yields.iter_mut().zip(self.numbers.from(cycle)) {
+            *yielded -= number;
+        }
         self.next -= needed;
     }
 
-    /// Notes that the members have taken `step` steps.
-    pub(super) fn advance_to(&mut self, step: u64) {
+    /// Takes `k` steps.
+    pub(super) fn advance(&mut self, k: u64) {
         self.joined.clear();
-        self.next = self.over(step, 1);
+        let Self { numbers, block, places, steps, .. } = self;
+        for (at, place) in (*steps..).zip(places).filter(|(_, place)| place.members > 0) {
+            let gained = block.rest_of(numbers.held_in(at, k)) as usize;
+            place.full =
+                if place.full >= gained { place.full } else { place.full + block.tokens() as usize } - gained;
+        }
+        self.steps += k;
+        self.next = self.over(1);
     }
 
     /// Blocks that the next step needs.
@@ -75,43 +110,34 @@ impl CyclicNeeds {
         self.next
     }
 
-    fn residue(&self, tokens: i64) -> usize {
-        tokens.rem_euclid(i64::from(self.block.tokens())) as usize
+    /// Tokens that all members together yield in each of the coming steps.
+    pub(super) fn gains(&self) -> impl Iterator<Item = u64> {
+        let at = (self.steps % self.numbers.period()) as usize;
+        self.yields[at..].iter().chain(self.yields.iter().cycle()).copied()
     }
 
-    /// The places that have members, and how many steps each is ahead of the set's counter.
-    fn occupied(&self) -> impl Iterator<Item = (&Place, u64)> {
-        self.places.iter().zip(0..).filter(|(place, _)| place.members > 0)
+    /// Tokens that all members together yield in the next `k` steps.
+    pub(super) fn gained(&self, k: u64) -> u64 {
+        let period = self.numbers.period();
+        let whole = if k < period { 0 } else { k / period * self.yields.iter().sum::<u64>() };
+        whole + self.gains().take((k % period) as usize).sum::<u64>()
     }
 
-    /// Tokens that all members together yield in the `k` steps after `step`.
-    pub(super) fn gained(&self, step: u64, k: u64) -> u64 {
-        let tokens = self.numbers.tokens_from(step);
-        self.occupied().map(|(place, ahead)| place.members * (tokens(ahead + k) - tokens(ahead))).sum()
-    }
-
-    /// Blocks that the `k` steps after `step` need.
-    pub(super) fn over(&self, step: u64, k: u64) -> u64 {
-        let block = i64::from(self.block.tokens());
+    /// Blocks that the next `k` steps need.
+    pub(super) fn over(&self, k: u64) -> u64 {
         let mut needed = if k > 0 { self.joined.iter().map(|joined| joined.1).sum() } else { 0 };
-        let held = self.numbers.held_from(step);
-        for (place, ahead) in self.occupied() {
-            let from = held(ahead);
-            let gained = held(ahead + k) - from;
+        for (at, place) in (self.steps..).zip(&self.places).filter(|(_, place)| place.members > 0) {
+            let gained = self.numbers.held_in(at, k);
             // Whole blocks for each member, and one more for those whose latest block the rest fills.
-            needed += place.members * (gained / block) as u64;
-            let mut at = self.residue(-from);
-            for _ in 0..gained % block {
-                needed += u64::from(place.offsets[at]);
-                at = at.checked_sub(1).unwrap_or(block as usize - 1);
-            }
+            needed += place.members * self.block.filled_by(gained);
+            needed += place.filled_by(self.block.rest_of(gained));
         }
         needed
     }
 
-    /// The most steps after `step`, up to `most`, whose blocks `free` covers.
-    pub(super) fn steps_covered(&self, step: u64, free: u64, most: u64) -> u64 {
-        let members: u64 = self.occupied().map(|(place, _)| place.members).sum();
+    /// The most steps, up to `most`, whose blocks `free` covers.
+    pub(super) fn steps_covered(&self, free: u64, most: u64) -> u64 {
+        let members: u64 = self.places.iter().map(|place| place.members).sum();
         // Mostly the blocks suffice even if every member needs the most it can.
         let blocks = self.numbers.most_tokens(most) / u64::from(self.block.tokens()) + 2;
         let owed: u64 = self.joined.iter().map(|joined| joined.1).sum();
@@ -121,7 +147,7 @@ impl CyclicNeeds {
         let (mut covered, mut beyond) = (0, most);
         while covered < beyond {
             let middle = covered + (beyond - covered).div_ceil(2);
-            if self.over(step, middle) <= free {
+            if self.over(middle) <= free {
                 covered = middle;
             } else {
                 beyond = middle - 1;
@@ -129,4 +155,9 @@ impl CyclicNeeds {
         }
         covered
     }
+}
+
+/// Tokens modulo the block size.
+fn residue(block: BlockSize, tokens: i64) -> usize {
+    tokens.rem_euclid(i64::from(block.tokens())) as usize
 }

@@ -2,6 +2,7 @@
 
 use super::decode_set::DecodeSet;
 use super::progress::{Periodic, Progress};
+use crate::instance::Part;
 use crate::instance::request::{Phase, RequestTable, Slot};
 use crate::kv::BlockSize;
 use crate::metrics::{Drafts, Sketch};
@@ -144,6 +145,10 @@ proptest! {
         prop_assert_eq!(set.blocks_for_next(), by_step[1]);
         prop_assert_eq!(set.blocks_for(k), by_step[k as usize]);
         prop_assert_eq!(set.drafts(k), Some(drafts[k as usize]));
+        let gained = |drafts: &Drafts| drafts.verifications + drafts.accepted;
+        let gains: Vec<u64> = drafts.windows(2).map(|pair| gained(&pair[1]) - gained(&pair[0])).collect();
+        prop_assert_eq!(set.gains().take(k as usize).collect::<Vec<_>>(), &gains[..k as usize]);
+        prop_assert_eq!(set.gained(k), gained(&drafts[k as usize]));
         let each: u64 = (0..model.len() as Slot).map(|slot| set.needed_blocks(&requests[slot])).sum();
         prop_assert_eq!(each, by_step[1]);
         let covered = (0..=k).take_while(|&steps| by_step[steps as usize] <= free).last().unwrap_or(0);
@@ -174,6 +179,54 @@ proptest! {
             }
             prop_assert_eq!((set.len(), set.kv_tokens(), set.blocks_for(9)), (0, 0, 0));
         }
+    }
+
+    #[test]
+    fn listed_steps_equal_the_steps_one_by_one(
+        numbers in prop::collection::vec(1u32..=5, 1..5), drawn in drawn(5), lengths in prop::collection::vec(1u64..99, 1..9),
+        pause in 0u64..9, late in any::<bool>(),
+    ) {
+        prop_assume!(!drawn.is_empty());
+        let taken = |listed: bool| {
+            let (mut set, mut requests) = (empty(&numbers), RequestTable::default());
+            let mut sketch = Sketch::default();
+            let members = members(&drawn, &numbers);
+            let last = members.len() - 1;
+            for (row, member) in (0..).zip(&members[..last]) {
+                join(&mut set, &mut requests, row, member, None);
+            }
+            advance(&mut set, 1, &mut requests, &mut sketch);
+            if pause > 0 {
+                set.pause(1);
+            }
+            join(&mut set, &mut requests, last as u32, &members[last], None);
+            if late {
+                set.join_late(last as Slot, Part::MigratedIn);
+            }
+            // No member is done before the last step.
+            let lengths = &lengths[..lengths.len().min(set.steps_to_departure() as usize)];
+            let mut end = 1 + pause;
+            let ends: Vec<u64> = lengths.iter().map(|length| { end += length; end }).collect();
+            if listed {
+                let drafts = set.drafts(ends.len() as u64).expect("tokens are drafted");
+                set.advance_listed((1 + pause, &ends), drafts, &mut requests, &mut sketch);
+            } else {
+                for (length, end) in lengths.iter().zip(&ends) {
+                    let one = Series { first: *length, slope: 0 };
+                    let drafts = set.drafts(1);
+                    set.advance(end - length, &one, (1, drafts), &mut requests, &mut sketch);
+                    set.forget_late_joiners();
+                }
+            }
+            let read = (set.kv_tokens(), set.blocks_for_next(), set.blocks_for(9), set.step());
+            let left: Vec<_> = (0..=last as Slot).map(|slot| {
+                set.leave(slot, &mut requests[slot], Phase::Stalled, end);
+                let state = &requests[slot];
+                (state.computed, state.generated, state.blocks.count(), state.times.max_gap, state.times.last_token)
+            }).collect();
+            (read, left, format!("{sketch:?}"))
+        };
+        prop_assert_eq!(taken(true), taken(false));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! The members that yield their last tokens with a step of the set, where a step yields several tokens.
 
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 /// The members that end, by the step of the set.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Endings {
-    by_step: BTreeMap<u64, Ending>,
+    by_step: FxHashMap<u64, Ending>,
 }
 
 /// The members that end with one step.

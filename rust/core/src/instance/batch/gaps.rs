@@ -120,6 +120,31 @@ impl Gaps {
         }
     }
 
+    /// As [`Self::advance`], of steps that end at `ends`.
+    pub(super) fn advance_listed(
+        &mut self,
+        start: Ticks,
+        ends: &[Ticks],
+        members: u64,
+        requests: &mut RequestTable,
+        sketch: &mut Sketch,
+    ) {
+        let Some((&first, rest)) = ends.split_first() else { return };
+        let series = Series { first: first - start, slope: 0 };
+        self.advance(start, &series, 1, members, requests, sketch);
+        self.forget_late_joiners();
+        let (mut latest, mut longest) = (first, 0);
+        for &end in rest {
+            sketch.add(end - latest, members);
+            longest = longest.max(end - latest);
+            latest = end;
+        }
+        if !rest.is_empty() {
+            self.mark += 1;
+            self.maxima.push(self.mark, longest);
+        }
+    }
+
     /// Counts the gaps that end with a run's first step, at `end`, where cohorts
     /// resume or late joiners take their first step.
     #[inline(never)]

@@ -401,6 +401,18 @@ impl Batch {
         self.decoded_at = start + series.total(k) as Ticks;
     }
 
+    /// As [`Self::advance`], of steps that end at `ends`, where each yields several tokens.
+    pub(crate) fn advance_listed(
+        &mut self,
+        (start, ends): (Ticks, &[Ticks]),
+        drafts: Drafts,
+        requests: &mut RequestTable,
+        gaps: &mut Sketch,
+    ) {
+        self.decode.advance_listed((start, ends), drafts, requests, gaps);
+        self.decoded_at = ends.last().copied().unwrap_or(start);
+    }
+
     /// Removes and returns the first milestone of the last `k` steps; see
     /// [`DecodeSet::pop_milestone`].
     #[inline]

@@ -52,16 +52,23 @@ impl Periodic {
         whole * self.all() + u64::from(self.sums[rest as usize])
     }
 
-    /// As [`Self::tokens_after`], of steps from `step` on.
+    /// The numbers of a period, from a place in it on.
+    pub(super) fn from(&self, place: Cycle) -> impl Iterator<Item = u64> {
+        let at = usize::from(place);
+        let all = self.sums[at..].windows(2).chain(self.sums[..=at].windows(2));
+        all.map(|sums| u64::from(sums[1] - sums[0]))
+    }
+
+    /// By how much [`Self::held_after`] grows in `k` steps after the first `steps`: each step has blocks from what the one before
+    /// it has yielded.
     #[inline]
-    pub(super) fn tokens_from(&self, step: u64) -> impl Fn(u64) -> u64 {
-        let (period, all) = (self.period(), self.all());
-        let (whole, rest) = (step / period, step % period);
-        move |ahead| {
-            let at = rest + ahead;
-            let (more, at) = if at < period { (0, at) } else { (at / period, at % period) };
-            (whole + more) * all + u64::from(self.sums[at as usize])
+    pub(super) fn held_in(&self, steps: u64, k: u64) -> u64 {
+        let before = steps + self.period() - 1;
+        if k == 1 {
+            let at = (before % self.period()) as usize;
+            return u64::from(self.sums[at + 1] - self.sums[at]);
         }
+        self.tokens_after(before + k) - self.tokens_after(before)
     }
 
     /// At least the tokens that any `steps` steps in turn yield.
@@ -78,15 +85,8 @@ impl Periodic {
     /// Tokens for which a request has blocks once it has taken `steps` steps, relative to the tokens that it had computed
     /// before the first: those of the latest step, which began with what the steps before it had yielded.
     pub(super) fn held_after(&self, steps: u64) -> i64 {
-        self.held_from(steps)(0)
-    }
-
-    /// As [`Self::held_after`], of steps from `step` on.
-    #[inline]
-    pub(super) fn held_from(&self, step: u64) -> impl Fn(u64) -> i64 {
-        let before = self.tokens_from(step + self.period() - 1);
-        let more = i64::from(self.slots) - self.all() as i64;
-        move |ahead| before(ahead) as i64 + more
+        let before = self.tokens_after(steps + self.period() - 1) as i64 - self.all() as i64;
+        before + i64::from(self.slots)
     }
 
     /// Where in the period a request is that has yielded so many tokens, if a step ends there.

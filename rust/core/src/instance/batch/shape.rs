@@ -31,6 +31,11 @@ impl Batch {
         }
     }
 
+    /// The longest context of the decode set in the step that comes `steps` steps later.
+    pub(crate) fn longest_in_step(&self, steps: u64) -> u64 {
+        self.decode.longest_after(steps) + self.decode.width()
+    }
+
     /// The shape of the step of the decode set alone that comes `steps` steps later.
     pub(crate) fn shape_after(&self, steps: u64) -> StepShape {
         let (members, width) = (self.decode.len(), self.decode.width());
@@ -39,7 +44,7 @@ impl Batch {
             decode_requests: members,
             draft_tokens: members * (width - 1),
             decode_kv: self.decode.kv_tokens() + self.decode.gained(steps) + members * width,
-            decode_max_kv: self.decode.longest_after(steps) + width,
+            decode_max_kv: self.longest_in_step(steps),
             sampled: members * width,
             prefill_layers,
             layers,

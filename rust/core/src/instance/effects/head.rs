@@ -4,12 +4,25 @@ use super::Effects;
 use crate::time::Ticks;
 
 impl Effects<'_> {
-    /// Applies the step in progress if it has ended by `now`, so that the run planned to follow it has begun; and those
-    /// planned to follow it that have ended.
+    /// Applies the step in progress if it has ended by `now`, so that the run planned to follow it has begun; and those of the
+    /// list that have ended.
     #[inline]
     pub(in crate::instance) fn apply_head(&mut self, now: Ticks) {
-        while self.on.run.is_past_head(now) {
-            self.apply_planned_head();
+        if self.on.run.is_past_head(now) {
+            if self.on.run.planned().is_some() { self.apply_planned_head() } else { self.apply_listed(now) }
+        }
+    }
+
+    /// Applies those steps of the list that have ended by `now`, but for the last one.
+    #[inline(never)]
+    fn apply_listed(&mut self, now: Ticks) {
+        let list = self.on.run.take_list();
+        let Some(run) = self.on.run.take() else { return };
+        self.on.batch.end_step();
+        let ended = list.ended(now).min(list.len() - 1);
+        self.apply_list(&run, list, ended);
+        if cfg!(debug_assertions) {
+            self.check_invariants();
         }
     }
 

@@ -2,10 +2,10 @@
 
 use super::Effects;
 use crate::config::GroupRule;
-use crate::cost::StepShape;
+use crate::cost::{Extrapolation, Rise, StepShape};
 use crate::hint::rare;
-use crate::instance::StepRecord;
 use crate::instance::run::Run;
+use crate::instance::{Instance, StepRecord};
 use crate::time::Ticks;
 
 impl Effects<'_> {
@@ -96,7 +96,7 @@ impl Effects<'_> {
         }
     }
 
-    /// How many single steps to plan.
+    /// How many single steps to list.
     pub(in crate::instance) fn look_ahead(&mut self) -> u64 {
         self.on.run.look_ahead()
     }
@@ -104,6 +104,31 @@ impl Effects<'_> {
     /// Plans the run that follows the step that has started. Returns when it ends.
     pub(in crate::instance) fn plan_run(&mut self, run: Run, shape: StepShape) -> Ticks {
         self.on.run.plan(run, shape)
+    }
+
+    /// Lists up to `most` single steps of the decode set that follow the one that has started. `rise`: the ticks of that one,
+    /// and how they rise with the context. Returns when the last of them ends.
+    pub(in crate::instance) fn list_steps(&mut self, rise: Option<Rise>, most: u64) -> Ticks {
+        let Instance { settings, batch, run, .. } = &mut *self.on;
+        let extrapolation = run.current().map_or_else(Extrapolation::default, |run| run.extrapolation);
+        let mut gained = 0;
+        let lengths = (1..).zip(batch.decode_set().gains()).map_while(|(step, gain)| {
+            gained += gain;
+            if let Some(rise) = rise {
+                let ticks = rise.after(gained)?;
+                debug_assert_eq!(
+                    ticks,
+                    settings.step_ticks(&batch.shape_after(step)),
+                    "Invariant: it is a line"
+                );
+                return Some(ticks);
+            }
+            // Each step is looked up, as long as it is extrapolated as the first.
+            let shape = batch.shape_after(step);
+            let alike = settings.cost.extrapolation(&shape) == extrapolation;
+            alike.then(|| settings.step_ticks(&shape))
+        });
+        run.list(lengths.take(most as usize))
     }
 
     /// Reports the requests whose prompt ends with the step that starts, if transfers overlap with that step.

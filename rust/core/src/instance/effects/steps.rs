@@ -2,24 +2,28 @@
 
 use super::Effects;
 use crate::hint::rare;
-use crate::instance::observers::{Ended, Fact, Steps};
+use crate::instance::observers::{Ended, Fact, Lengths, Steps};
 use crate::instance::request::{Phase, Slot};
-use crate::instance::run::Run;
+use crate::instance::run::{Run, StepList};
 use crate::time::Ticks;
 
 impl Effects<'_> {
     /// Applies the step or run in progress, which ends now. Returns how many requests
     /// finished with it.
     pub(crate) fn finish(&mut self, now: Ticks) -> u64 {
-        while self.on.run.planned().is_some() {
+        if self.on.run.planned().is_some() {
             self.apply_planned_head();
         }
+        let list = self.on.run.take_list();
         let Some(run) = self.on.run.take() else { return 0 };
         self.on.batch.end_step();
         if run.steps == 0 {
             return 0;
         }
-        self.apply(&run, run.steps);
+        match list.len() {
+            0 => self.apply(&run, run.steps),
+            all => self.apply_list(&run, list, all),
+        }
         let before = self.ended();
         self.on.batch.finish_layers();
         self.observe_layers((run.start, now));
@@ -104,10 +108,8 @@ impl Effects<'_> {
                 set.blocks_for(ended + 1) - set.blocks_for_next()
             });
         }
-        if run.decodes && set.len() > 0 && (steps > 1 || !run.begun) {
-            let held = if run.begun { set.blocks_for_next() } else { 0 };
-            self.on.kv.allocate_unassigned(set.blocks_for(steps) - held);
-            self.on.kv.note_peak();
+        if run.decodes && set.len() > 0 {
+            self.allocate_steps(run, steps);
         }
         if self.on.settings.scheduler.schedule_ahead {
             rare();
@@ -120,12 +122,7 @@ impl Effects<'_> {
             let prompts = self.on.batch.runs_prefills(&self.on.requests);
             self.on.queues.receipts_mut().advance(steps, prompts);
         }
-        if self.on.transfers.has_admitted() {
-            rare();
-            for row in self.on.transfers.drain_admitted() {
-                self.recorder.columns.first_decode[row as usize] += run.after(1) - run.start;
-            }
-        }
+        self.note_first_decodes(run);
         let members = if run.decodes { self.on.batch.decode_set().len() } else { 0 };
         let ends_prefills = self.on.batch.layers().is_last();
         let shape = self.on.run.shape();
@@ -138,6 +135,73 @@ impl Effects<'_> {
         } else {
             self.apply_series(run, steps);
         }
+    }
+
+    /// Allocates the blocks of the decode set in `steps` of the run's steps, of which the first has its own once it has begun.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as before it was named")]
+    fn allocate_steps(&mut self, run: &Run, steps: u64) {
+        if steps > 1 || !run.begun {
+            let set = self.on.batch.decode_set();
+            let held = if run.begun { set.blocks_for_next() } else { 0 };
+            self.on.kv.allocate_unassigned(set.blocks_for(steps) - held);
+            self.on.kv.note_peak();
+        }
+    }
+
+    /// Notes the time of the first step of requests that were handed over.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as before it was named")]
+    fn note_first_decodes(&mut self, run: &Run) {
+        if self.on.transfers.has_admitted() {
+            rare();
+            for row in self.on.transfers.drain_admitted() {
+                self.recorder.columns.first_decode[row as usize] += run.after(1) - run.start;
+            }
+        }
+    }
+
+    /// Applies the first `steps` steps of a list, the first of which is `run`: steps of the decode set alone.
+    #[inline(never)]
+    pub(super) fn apply_list(&mut self, run: &Run, mut list: StepList, steps: usize) {
+        let ends = list.take(steps);
+        let count = steps as u64;
+        self.allocate_steps(run, count);
+        self.note_first_decodes(run);
+        let set = self.on.batch.decode_set();
+        let (members, mut kv) = (set.len(), self.on.batch.kv_tokens_in_step(true));
+        let drafts = set.drafts(count).unwrap_or_default();
+        let (mut start, mut kv_ticks, mut shape) = (run.start, 0, *self.on.run.shape());
+        let (discarded, discarded_tokens, ends_prefills) = (0, 0, true);
+        for (&end, gained) in ends.iter().zip(set.gains()) {
+            self.on.observers.observe_run(&Ended {
+                run,
+                steps: 1,
+                shape: &shape,
+                members,
+                discarded,
+                discarded_tokens,
+                ends_prefills,
+            });
+            kv_ticks += u128::from(kv) * u128::from(end - start);
+            (start, kv, shape.decode_kv) = (end, kv + gained, shape.decode_kv + gained);
+        }
+        self.on.observers.observe_steps(&Steps {
+            start: run.start,
+            lengths: Lengths::Ends(ends),
+            count,
+            ticks: u128::from(start - run.start),
+            members,
+            tokens: members * count + drafts.accepted - drafts.trimmed,
+            drafts: Some(drafts),
+            running: self.on.batch.running(),
+            kv_ticks,
+            decodes: true,
+        });
+        let (requests, gaps) = (&mut self.on.requests, &mut self.recorder.gaps);
+        self.on.batch.advance_listed((run.start, ends), drafts, requests, gaps);
+        shape.decode_max_kv = self.on.batch.longest_in_step(0);
+        self.on.run.keep_list(list, shape);
     }
 
     /// Applies the first step, with its copies, and those after it.
@@ -161,14 +225,14 @@ impl Effects<'_> {
         let ticks = series.total(steps);
         let told = Steps {
             start: run.start,
-            series: *series,
+            lengths: Lengths::Series(*series),
             count: steps,
             ticks,
             members,
             tokens: members * steps + drafts.map_or(0, |drafts| drafts.accepted - drafts.trimmed),
             drafts,
             running: self.on.batch.running(),
-            kv: self.on.batch.kv_tokens_in_step(members > 0),
+            kv_ticks: series.integral(self.on.batch.kv_tokens_in_step(members > 0), members, steps),
             decodes: members > 0 || self.on.batch.runs_lone_decodes(&self.on.requests),
         };
         self.on.observers.observe_steps(&told);

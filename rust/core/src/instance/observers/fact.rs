@@ -131,14 +131,23 @@ pub(in crate::instance) struct Ended<'a> {
     pub(in crate::instance) ends_prefills: bool,
 }
 
-/// Steps whose lengths are one series: in each, every member of the decode set yields tokens. In bulk, these are the facts
-/// [`Fact::Yielded`] and [`Fact::Verified`] of all members.
+/// The lengths of steps in turn.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::instance) struct Steps {
+pub(in crate::instance) enum Lengths<'a> {
+    /// An arithmetic series.
+    Series(Series),
+    /// Given by when each step ends.
+    Ends(&'a [Ticks]),
+}
+
+/// Steps in turn: in each, every member of the decode set yields tokens. In bulk, these are the facts [`Fact::Yielded`] and
+/// [`Fact::Verified`] of all members.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::instance) struct Steps<'a> {
     /// When the first one starts.
     pub(in crate::instance) start: Ticks,
     /// Their lengths.
-    pub(in crate::instance) series: Series,
+    pub(in crate::instance) lengths: Lengths<'a>,
     /// How many there are.
     pub(in crate::instance) count: u64,
     /// Ticks that they take.
@@ -151,8 +160,18 @@ pub(in crate::instance) struct Steps {
     pub(in crate::instance) drafts: Option<Drafts>,
     /// Running requests.
     pub(in crate::instance) running: u64,
-    /// Tokens of KV of the running requests while the first of them runs.
-    pub(in crate::instance) kv: u64,
+    /// The time integral of the tokens of KV of the running requests.
+    pub(in crate::instance) kv_ticks: u128,
     /// Whether any request decodes, in the decode set or outside.
     pub(in crate::instance) decodes: bool,
+}
+
+impl Steps<'_> {
+    /// When the `step`th of them ends.
+    pub(super) fn end_of(&self, step: u64) -> Ticks {
+        match self.lengths {
+            Lengths::Series(series) => self.start + series.total(step) as Ticks,
+            Lengths::Ends(ends) => ends[step as usize - 1],
+        }
+    }
 }

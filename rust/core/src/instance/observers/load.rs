@@ -1,8 +1,9 @@
 //! Running totals of an instance's load, as of the last finished step.
 
-use super::fact::{Fact, Steps, Subject};
+use super::fact::{Fact, Lengths, Steps, Subject};
 use crate::hint::rare;
 use crate::instance::view::TokenIntervals;
+use crate::series::Series;
 use crate::time::Ticks;
 
 /// Unfinished requests of an instance, and their tokens.
@@ -112,7 +113,16 @@ impl Load {
         self.outstanding_tokens += steps.tokens;
         if let Some(intervals) = self.intervals.as_mut().filter(|_| steps.decodes) {
             rare();
-            intervals.add(steps.start, steps.series, steps.count);
+            match steps.lengths {
+                Lengths::Series(series) => intervals.add(steps.start, series, steps.count),
+                Lengths::Ends(ends) => {
+                    let mut start = steps.start;
+                    for &end in ends {
+                        intervals.add(start, Series { first: end - start, slope: 0 }, 1);
+                        start = end;
+                    }
+                }
+            }
         }
     }
 

@@ -22,7 +22,7 @@ mod tests;
 pub(crate) use accumulators::{Accumulators, Groups, Member};
 pub(in crate::instance) use adapters::Adapters;
 pub(in crate::instance) use decision_log::DecisionLog;
-pub(in crate::instance) use fact::{Ended, Fact, Steps, Subject};
+pub(in crate::instance) use fact::{Ended, Fact, Lengths, Steps, Subject};
 pub(in crate::instance) use liveness::Liveness;
 pub(in crate::instance) use load::Load;
 pub(crate) use outbox::PhaseChange;

@@ -39,12 +39,12 @@ impl InstanceStats {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "it is told of at one place, once a run")]
     pub(super) fn observe_steps(&mut self, steps: &Steps) {
-        let &Steps { series, count, ticks, members, tokens, running, kv, .. } = steps;
+        let &Steps { count, ticks, tokens, running, kv_ticks, .. } = steps;
         self.steps += count;
         self.busy_ticks += ticks as u64;
         self.decode_tokens += tokens;
         self.running_ticks += u128::from(running) * ticks;
-        self.kv_token_ticks += series.integral(kv, members, count);
+        self.kv_token_ticks += kv_ticks;
         if let Some(drafts) = &steps.drafts {
             rare();
             self.add_drafts(drafts);

@@ -81,10 +81,11 @@ impl Told {
 }
 
 /// Steps of a set of `members` members, none of which ends its reasoning.
-fn steps(members: u64, start: Ticks, series: Series, steps: u64, kv: u64) -> Steps {
-    let ticks = series.total(steps);
+fn steps<'a>(members: u64, start: Ticks, series: Series, steps: u64, kv: u64) -> Steps<'a> {
+    let (ticks, kv_ticks) = (series.total(steps), series.integral(kv, members, steps));
     let (tokens, drafts, running, decodes) = (members * steps, None, members, members > 0);
-    Steps { start, series, count: steps, ticks, members, tokens, drafts, running, kv, decodes }
+    let lengths = Lengths::Series(series);
+    Steps { start, lengths, count: steps, ticks, members, tokens, drafts, running, kv_ticks, decodes }
 }
 
 proptest! {
@@ -116,6 +117,7 @@ proptest! {
     #[test]
     fn steps_at_once_are_the_same_steps_in_two_parts(
         members in 1u64..5, first in 1u64..50, slope in 0u64..4, (k, part) in (2u64..30).prop_flat_map(|k| (Just(k), 1..k)),
+        listed in any::<bool>(),
     ) {
         let series = Series { first, slope };
         let (mut whole, mut parts) = (Told::new(&[9]), Told::new(&[9]));
@@ -123,7 +125,10 @@ proptest! {
         let rest = Series { first: series.at(part), slope };
         let between = 100 + series.total(part) as Ticks;
         parts.observers.observe_steps(&steps(members, 100, series, part, 30));
-        parts.observers.observe_steps(&steps(members, between, rest, k - part, 30 + part * members));
+        let rest = steps(members, between, rest, k - part, 30 + part * members);
+        let ends: Vec<Ticks> = (part + 1..=k).map(|steps| 100 + series.total(steps) as Ticks).collect();
+        let lengths = if listed { Lengths::Ends(&ends) } else { rest.lengths };
+        parts.observers.observe_steps(&Steps { lengths, ..rest });
         prop_assert_eq!(&whole.observers.stats, &parts.observers.stats);
         prop_assert_eq!(whole.load(), parts.load());
         let means = [&whole, &parts].map(|told| told.observers.load.mean_interval_s().to_bits());

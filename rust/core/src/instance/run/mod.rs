@@ -4,8 +4,10 @@
 //! starts. It is applied at once, in closed form, when it ends, is truncated, or
 //! is looked at.
 
+mod list;
 mod state;
 
+pub(super) use list::StepList;
 pub(super) use state::RunState;
 
 use crate::cost::Extrapolation;

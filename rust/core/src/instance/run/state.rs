@@ -1,17 +1,13 @@
 //! Which run an instance is in, and which is planned to follow it.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 
-use super::Run;
+use super::{Run, StepList};
 use crate::cost::StepShape;
 use crate::instance::queues::Receipts;
 use crate::time::Ticks;
 
-/// The most single steps that are planned at once.
-const MOST_PLANNED: u64 = 64;
-
-/// The run in progress, and those that are planned to follow it.
+/// The run in progress, and what is planned to follow it.
 #[derive(Debug, Default)]
 pub(crate) struct RunState {
     progress: Progress,
@@ -21,10 +17,8 @@ pub(crate) struct RunState {
     shape: StepShape,
     /// The planned run, if there is one, and the shape of its first step.
     next: (Run, StepShape),
-    /// The runs planned to follow that one.
-    later: VecDeque<(Run, StepShape)>,
-    /// How many single steps to plan next: more and more, while all are taken.
-    foresight: u64,
+    /// The single step in progress and those that follow it, if several are listed.
+    list: StepList,
     /// The latest answer of [`Self::ended`], by its arguments: rules ask several
     /// times at one moment.
     ended: Cell<LatestEnded>,
@@ -41,6 +35,8 @@ enum Progress {
     Running,
     /// One step is in progress, and the run that follows it is known.
     Planned,
+    /// One step is in progress, the first of the list.
+    Listed,
 }
 
 /// Steps of a run, by its start and length, that have ended at a moment.
@@ -87,40 +83,58 @@ impl RunState {
     pub(crate) fn start(&mut self, run: Run, shape: StepShape) {
         debug_assert!(self.is_idle(), "Invariant: one run at a time");
         (self.progress, self.run, self.shape) = (Progress::Running, run, shape);
-        if let Some(next) = self.later.pop_front() {
-            (self.progress, self.next) = (Progress::Planned, next);
-        }
     }
 
-    /// Plans the run that follows the single step in progress; or, if a single step is planned to do so, the one that follows
-    /// that. Returns when it ends.
+    /// Plans the run that follows the single step in progress. Returns when it ends.
     pub(crate) fn plan(&mut self, run: Run, shape: StepShape) -> Ticks {
-        match self.progress {
-            Progress::Idle => {}
-            Progress::Running => (self.progress, self.next) = (Progress::Planned, (run, shape)),
-            Progress::Planned => self.later.push_back((run, shape)),
-        }
+        debug_assert!(self.progress == Progress::Running, "Invariant: one run is planned");
+        (self.progress, self.next) = (Progress::Planned, (run, shape));
         run.end()
     }
 
-    /// How many single steps to plan now: twice as many as the time before, but for one if these were not all taken.
+    /// How many single steps to list now.
     pub(crate) fn look_ahead(&mut self) -> u64 {
-        self.foresight = (2 * self.foresight).clamp(1, MOST_PLANNED);
-        self.foresight
+        self.list.look_ahead()
     }
 
-    /// Single steps of the one in progress and those planned to follow it that have ended by `now`.
+    /// Lists single steps that follow the one in progress, by their lengths. Returns when the last of them ends.
+    pub(crate) fn list(&mut self, lengths: impl Iterator<Item = Ticks>) -> Ticks {
+        debug_assert!(self.progress == Progress::Running, "Invariant: one list is planned");
+        let (end, follow) = self.list.fill(self.run.end(), lengths);
+        if follow {
+            self.progress = Progress::Listed;
+        }
+        end
+    }
+
+    /// Takes the list of the steps in progress, or an empty one. It may be given back to [`Self::keep_list`].
+    #[inline]
+    pub(crate) fn take_list(&mut self) -> StepList {
+        if self.progress == Progress::Listed { std::mem::take(&mut self.list) } else { StepList::default() }
+    }
+
+    /// Keeps a list whose first steps are applied, or all of them. If some are not, the run of the first of these starts, the
+    /// shape of which is `shape`.
+    pub(crate) fn keep_list(&mut self, list: StepList, shape: StepShape) {
+        self.list = list;
+        if let Some(run) = self.list.next_run(&self.run) {
+            (self.run, self.shape) = (run, shape);
+            self.progress = if self.list.len() > 1 { Progress::Listed } else { Progress::Running };
+        }
+    }
+
+    /// Single steps of the one in progress and those listed to follow it that have ended by `now`.
     pub(crate) fn single_steps_ended(&self, now: Ticks) -> u64 {
-        let next = self.planned().into_iter().chain(self.later.iter().map(|(run, _)| run));
-        let steps = self.current().into_iter().chain(next);
-        steps.take_while(|run| run.steps > 0 && run.end() <= now).count() as u64
+        match self.progress {
+            Progress::Listed => self.list.ended(now) as u64,
+            _ => u64::from(self.current().is_some_and(|run| run.steps > 0 && run.end() <= now)),
+        }
     }
 
-    /// Ends the run in progress, and returns it. Cancels those planned.
+    /// Ends the run in progress, and returns it. Cancels what is planned.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Run> {
         let run = self.current().copied();
-        self.later.clear();
         self.progress = Progress::Idle;
         run
     }
@@ -159,11 +173,15 @@ impl RunState {
         begins
     }
 
-    /// Whether the step in progress has ended by `now`, so that the planned run has
-    /// begun.
+    /// Whether the step in progress has ended by `now`, so that the planned run, or the
+    /// next step of the list, has begun.
     #[inline]
     pub(crate) fn is_past_head(&self, now: Ticks) -> bool {
-        self.planned().is_some_and(|run| run.start <= now)
+        match self.progress {
+            Progress::Idle | Progress::Running => false,
+            Progress::Planned => self.next.0.start <= now,
+            Progress::Listed => self.run.end() <= now,
+        }
     }
 
     /// Steps of the run in progress that have ended by `now`, where it has several
@@ -264,19 +282,17 @@ impl RunState {
         let run = &mut self.run;
         match self.progress {
             Progress::Idle => None,
-            Progress::Running | Progress::Planned if !run.begun && run.start == now => {
+            _ if !run.begun && run.start == now => {
                 run.steps = 0;
-                self.later.clear();
                 self.progress = Progress::Running;
                 Some(now)
             }
-            Progress::Planned => {
-                self.later.clear();
-                self.foresight = 0;
-                let start = self.next.0.start;
-                debug_assert!(now < start, "Invariant: a step that has ended is applied");
+            Progress::Planned | Progress::Listed => {
+                let end = run.end();
+                debug_assert!(now < end, "Invariant: a step that has ended is applied");
+                self.list.cut();
                 self.progress = Progress::Running;
-                Some(start)
+                Some(end)
             }
             Progress::Running => {
                 let steps = run.steps_to_reach(now);
@@ -355,6 +371,35 @@ mod tests {
         assert_eq!([truncated(1, false), truncated(1, true)], [Some(140), Some(150)]);
         assert_eq!([truncated(4, false), truncated(4, true)], [Some(140), Some(180)]);
         assert_eq!(truncated(10, false), None, "the run ends before");
+    }
+
+    #[test]
+    fn truncating_cancels_the_listed_steps() {
+        let mut state = RunState::default();
+        state.start(run(100, 1), StepShape::default());
+        assert_eq!((state.look_ahead(), state.look_ahead()), (1, 2));
+        assert_eq!(state.list([12, 14].into_iter()), 136);
+        assert!(!state.is_past_head(109) && state.is_past_head(110) && state.planned().is_none());
+        assert_eq!([109, 110, 122, 136].map(|now| state.single_steps_ended(now)), [0, 1, 2, 3]);
+        assert_eq!(state.truncate(105), Some(110));
+        assert!(!state.is_past_head(110) && state.take_list().len() == 0);
+        assert_eq!(state.look_ahead(), 1, "these were not all taken");
+    }
+
+    #[test]
+    fn a_list_whose_first_steps_are_applied_goes_on() {
+        let mut state = RunState::default();
+        state.start(run(100, 1), StepShape::default());
+        state.list([12, 14].into_iter());
+        for (start, end, past) in [(110, 122, true), (122, 136, false)] {
+            let mut list = state.take_list();
+            state.take();
+            list.take(1);
+            state.keep_list(list, StepShape { decode_kv: start, ..StepShape::default() });
+            let run = state.current().copied().expect("a step is in progress");
+            assert_eq!((run.start, run.end(), state.shape().decode_kv), (start, end, start));
+            assert_eq!(state.is_past_head(136), past, "nothing follows the last one");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How long a formed step takes, and for how many steps it certainly repeats.
 
 use super::Stages;
-use crate::cost::StepShape;
+use crate::cost::{Rise, StepShape};
 use crate::error::Error;
 use crate::hint::rare;
 use crate::instance::run::Run;
@@ -10,23 +10,33 @@ use crate::time::{HORIZON, TICKS_PER_SECOND, Ticks};
 
 impl Stages<'_> {
     /// Times the step that was formed, and the steps that it certainly repeats for.
-    /// Returns the run, and the shape of its first step. `decodes`: whether the decode set
-    /// runs. `waits`: for how long its forward pass waits for copies of a tier.
+    /// Returns the run, and the shape of its first step; and how its ticks rise with the context, where steps like it may be
+    /// listed. `decodes`: whether the decode set runs. `waits`: for how long its forward pass waits for copies of a tier.
     ///
     /// # Errors
     ///
     /// If the first step would end after the clock's range.
-    pub(super) fn time_step(&mut self, decodes: bool, waits: Ticks) -> Result<(Run, StepShape), Error> {
+    pub(super) fn time_step(
+        &mut self,
+        decodes: bool,
+        waits: Ticks,
+    ) -> Result<(Run, StepShape, Option<Rise>), Error> {
         let now = self.draft.now;
         let shape = self.effects.batch.shape(decodes, &self.effects.requests);
         let leaps = self.effects.settings.leap && self.effects.speculator.is_none();
+        let mut rise = None;
         let (series, steps) = if leaps && !self.effects.batch.runs_chunks() {
             let most = self.certain_steps();
             let most = most.min(self.steps_within_limits());
             let timing = self.effects.settings.cost.run(&shape, most);
             (Series { first: timing.first, slope: timing.slope }, timing.steps)
         } else {
-            (Series { first: self.effects.settings.step_ticks(&shape), slope: 0 }, 1)
+            if self.lists_steps() {
+                rise = self.effects.settings.step_rise(&shape);
+            }
+            let first =
+                rise.map_or_else(|| self.effects.settings.step_ticks(&shape), |rise: Rise| rise.ticks);
+            (Series { first, slope: 0 }, 1)
         };
         if self.effects.observers.log.reaches(now, steps) {
             rare();
@@ -49,7 +59,7 @@ impl Stages<'_> {
         if ends > u128::from(HORIZON) {
             run.steps = self.steps_in_time(&run)?;
         }
-        Ok((run, shape))
+        Ok((run, shape, rise))
     }
 
     /// Steps of a run that end within the clock's range.

@@ -71,9 +71,9 @@ impl Stages<'_> {
 
     #[inline(never)]
     fn steps_of_varying(&mut self) -> u64 {
-        let members = self.effects.batch.decode_set().len();
+        let charged = self.charge_of_decodes();
         let waits = self.effects.queued() > 0 || !self.effects.batch.outside().is_empty();
-        if !waits && members <= self.effects.settings.least_tokens {
+        if !waits && charged <= self.effects.settings.least_tokens {
             return u64::MAX;
         }
         // The next step is formed in the state that this one leaves, with the requests that it has admitted.

@@ -16,6 +16,7 @@ mod duration;
 mod joining;
 mod layered;
 mod limits;
+mod listed;
 mod offers;
 mod planned;
 mod preempt;
@@ -146,7 +147,7 @@ impl<'a> Stages<'a> {
         // What ends the decision is not known to the step.
         let waits = self.effects.close_tier_step(decodes, now);
         let freed = self.effects.close_batch(decodes, now);
-        let (mut run, shape) = self.time_step(decodes, waits)?;
+        let (mut run, shape, rise) = self.time_step(decodes, waits)?;
         // Received requests were not admitted by rank: a queued request that ranks before one may displace it in the next
         // step.
         let displaces = self.effects.transfers.has_admitted()
@@ -163,7 +164,7 @@ impl<'a> Stages<'a> {
         }
         self.effects.start_run(run, shape);
         if !self.effects.batch.runs_chunks() {
-            return Ok(if dropped { run.end() } else { self.plan_drafting(&run) });
+            return Ok(if dropped { run.end() } else { self.list_steps(&run, rise) });
         }
         Ok(match self.plan_after(&run) {
             Some((planned, shape)) => self.effects.plan_run(planned, shape),

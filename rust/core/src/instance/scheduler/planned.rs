@@ -18,6 +18,10 @@ impl Stages<'_> {
     /// Starts a run of the decode set if no request is queued and none runs outside it:
     /// the same run that its stages would form. Returns when it ends.
     pub(super) fn start_decode_run(&mut self, now: Ticks) -> Option<Ticks> {
+        if self.effects.batch.decode_set().width() > 1 {
+            rare();
+            return self.start_list(now);
+        }
         let (mut run, shape) = self.plan(now, false)?;
         // An attempt that forms no step leaves a request in the queue or outside the decode set.
         debug_assert!(
@@ -48,7 +52,8 @@ impl Stages<'_> {
     /// `ran`: whether the decode set takes a step before.
     fn plan(&self, start: Ticks, ran: bool) -> Option<(Run, StepShape)> {
         let (chunks, set) = (self.effects.batch.chunks(), self.effects.batch.decode_set());
-        if !self.effects.settings.plans || chunks.len() != self.effects.batch.outside().len() {
+        let plans = self.effects.settings.plans && self.effects.speculator.is_none();
+        if !plans || chunks.len() != self.effects.batch.outside().len() {
             return None;
         }
         let taken = u64::from(ran && set.len() > 0);

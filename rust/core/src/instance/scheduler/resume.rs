@@ -78,7 +78,7 @@ impl Stages<'_> {
     }
 
     /// Tokens of the budget that a step of the decode set takes.
-    fn charge_of_decodes(&self) -> u64 {
+    pub(super) fn charge_of_decodes(&self) -> u64 {
         let set = self.effects.batch.decode_set();
         set.len() * (set.width() + self.effects.settings.input_slots())
     }

@@ -6,38 +6,8 @@ use crate::instance::Part;
 use crate::instance::batch::Chunk;
 use crate::instance::effects::Candidate;
 use crate::instance::request::{Phase, Slot};
-use crate::instance::run::Run;
-use crate::series::Series;
-use crate::time::{HORIZON, Ticks};
 
 impl Stages<'_> {
-    /// Plans steps of the decode set that certainly follow the one that starts, where it yields several tokens a step: their
-    /// lengths are no series. Returns when the last of them ends.
-    pub(super) fn plan_drafting(&mut self, head: &Run) -> Ticks {
-        let plans = self.effects.batch.decode_set().width() > 1
-            && !self.effects.observers.log.is_kept()
-            && self.effects.tier.is_none();
-        if !plans {
-            return head.end();
-        }
-        rare();
-        let certain = self.certain_steps().min(self.steps_within_limits());
-        let steps = certain.min(1 + self.effects.look_ahead());
-        let mut end = head.end();
-        for step in 1..steps {
-            let shape = self.effects.batch.shape_after(step);
-            let series = Series { first: self.effects.settings.step_ticks(&shape), slope: 0 };
-            if end.saturating_add(series.first) > HORIZON {
-                break;
-            }
-            let extrapolation = self.effects.settings.cost.extrapolation(&shape);
-            let run =
-                Run { start: end, copying: 0, series, steps: 1, begun: false, extrapolation, decodes: true };
-            end = self.effects.plan_run(run, shape);
-        }
-        end
-    }
-
     /// Tokens that a running request outside the decode set asks for: those that it lacks and its drafts, as far as the
     /// limit of a chunk and the longest sequence allow.
     pub(super) fn wanted(&self, slot: Slot) -> u64 {

@@ -1,7 +1,7 @@
 //! How long a draft model or head takes to propose drafts.
 
 use crate::config::SpeculationConfig;
-use crate::cost::{Run, StepShape};
+use crate::cost::{Rise, Run, StepShape};
 use crate::series::Series;
 use crate::time::{HORIZON, Ticks};
 
@@ -30,6 +30,32 @@ pub(in crate::instance) fn draft_ticks(config: &SpeculationConfig, shape: &StepS
         pass += steps;
     }
     ticks.min(HORIZON)
+}
+
+/// As [`draft_ticks`], of a step of the decode set alone, and how the ticks rise with the context; `None` if that is not along
+/// a straight line.
+pub(in crate::instance) fn draft_rise(config: &SpeculationConfig, shape: &StepShape) -> Option<Rise> {
+    let requests = shape.decode_requests;
+    let further = u64::from(config.tokens_after(requests)).checked_sub(1);
+    let Some((draft, further)) = config.draft.as_ref().zip(further) else {
+        return Some(Rise { tokens: u64::MAX, ..Rise::default() });
+    };
+    let mut all = draft.rise(&StepShape { sampled: requests, ..*shape })?;
+    if further > 0 {
+        let second = StepShape {
+            decode_requests: requests,
+            decode_kv: shape.decode_kv + requests,
+            decode_max_kv: shape.decode_max_kv + 1,
+            sampled: requests,
+            ..StepShape::default()
+        };
+        let each = draft.rise(&second)?;
+        let series = Series { first: each.ticks, slope: each.token * requests };
+        all.ticks = all.ticks.saturating_add(series.total(further).min(u128::from(HORIZON)) as Ticks);
+        all.token += each.token * further;
+        all.tokens = all.tokens.min(each.tokens.checked_sub((further - 1) * requests)?);
+    }
+    Some(all)
 }
 
 #[cfg(test)]

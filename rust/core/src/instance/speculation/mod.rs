@@ -10,11 +10,13 @@
 
 mod acceptance;
 mod drafting;
+mod rises;
 
 use std::sync::Arc;
 
 use acceptance::Verifier;
 pub(in crate::instance) use drafting::draft_ticks;
+pub(in crate::instance) use rises::{Rises, rise};
 
 use super::batch::{Cycle, Periodic};
 use super::request::{RequestState, Slot};

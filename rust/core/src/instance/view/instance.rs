@@ -121,13 +121,19 @@ impl Instance {
             | InstField::PrefillDelayS
             | InstField::CpuKvTokens
             | InstField::FreeCpuBlocks => Some(0),
-            InstField::RunningTokens | InstField::OutstandingTokens => Some(self.batch.decode_set().len()),
+            InstField::RunningTokens | InstField::OutstandingTokens => self.yield_in_run(),
             // KV that was handed over leaves when it has been read.
             InstField::KvTokens | InstField::GpuKvTokens if self.settings.handover.is_none() => {
-                Some(self.batch.decode_set().len())
+                self.yield_in_run()
             }
             _ => None,
         }
+    }
+
+    /// Tokens of each step of the decode set, if all its steps yield as many.
+    fn yield_in_run(&self) -> Option<u64> {
+        let set = self.batch.decode_set();
+        (set.width() == 1).then(|| set.len())
     }
 
     /// Whether a field only grows within a run, or has a bound that takes less time than the field.

@@ -2,8 +2,9 @@
 
 use super::super::progress::Progress;
 use super::{DecodeSet, Needs};
-use crate::instance::request::{RequestState, Slot};
-use crate::metrics::Drafts;
+use crate::instance::request::{RequestState, RequestTable, Slot};
+use crate::metrics::{Drafts, Sketch};
+use crate::time::Ticks;
 
 impl DecodeSet {
     /// Tokens that a member yields in the next step.
@@ -23,9 +24,41 @@ impl DecodeSet {
             verifications,
             proposed: (verifications - ending.members) * width,
             computed: verifications * width,
-            accepted: needs.gained(self.steps, k) - verifications,
+            accepted: needs.gained(k) - verifications,
             trimmed: ending.surplus,
         })
+    }
+
+    /// Tokens that each of the next steps computes and keeps of the members, where they yield several tokens.
+    pub(crate) fn gains(&self) -> impl Iterator<Item = u64> {
+        match &self.needs {
+            Needs::Each(_) => None,
+            Needs::Cyclic(needs) => Some(needs.gains()),
+        }
+        .into_iter()
+        .flatten()
+    }
+
+    /// Takes steps that end at `ends`, the first of which starts at `start`, with their drafts.
+    pub(crate) fn advance_listed(
+        &mut self,
+        (start, ends): (Ticks, &[Ticks]),
+        drafts: Drafts,
+        requests: &mut RequestTable,
+        sketch: &mut Sketch,
+    ) {
+        self.gaps.advance_listed(start, ends, self.members, requests, sketch);
+        self.take_cyclic(ends.len() as u64, drafts, sketch);
+    }
+
+    /// Counts the tokens and blocks of `k` steps with these drafts.
+    pub(super) fn take_cyclic(&mut self, k: u64, drafts: Drafts, sketch: &mut Sketch) {
+        let Needs::Cyclic(needs) = &mut self.needs else { return };
+        // The tokens of a member after the first of a step come at the same moment.
+        sketch.add(0, drafts.accepted - drafts.trimmed);
+        self.kv_tokens += self.members * k + drafts.accepted;
+        self.steps += k;
+        needs.advance(k);
     }
 
     /// Blocks of a member once it has taken `more` steps.

@@ -124,7 +124,7 @@ impl DecodeSet {
     pub(crate) fn gained(&self, k: u64) -> u64 {
         match &self.needs {
             Needs::Each(_) => self.members * k,
-            Needs::Cyclic(needs) => needs.gained(self.steps, k),
+            Needs::Cyclic(needs) => needs.gained(k),
         }
     }
 
@@ -177,7 +177,7 @@ impl DecodeSet {
     pub(crate) fn blocks_for(&self, k: u64) -> u64 {
         match &self.needs {
             Needs::Each(needs) => needs.over(k, self.members),
-            Needs::Cyclic(needs) => needs.over(self.steps, k),
+            Needs::Cyclic(needs) => needs.over(k),
         }
     }
 
@@ -186,7 +186,7 @@ impl DecodeSet {
     pub(crate) fn steps_covered(&self, free: u64, k: u64) -> u64 {
         match &self.needs {
             Needs::Each(needs) => needs.steps_covered(free, k, self.members),
-            Needs::Cyclic(needs) => needs.steps_covered(self.steps, free, k),
+            Needs::Cyclic(needs) => needs.steps_covered(free, k),
         }
     }
 
@@ -352,13 +352,7 @@ impl DecodeSet {
                 needs.advance(k);
                 self.kv_tokens += self.members * k;
             }
-            Needs::Cyclic(needs) => {
-                let accepted = drafts.map_or(0, |drafts| drafts.accepted);
-                // The tokens of a member after the first of a step come at the same moment.
-                sketch.add(0, drafts.map_or(0, |drafts| drafts.accepted - drafts.trimmed));
-                self.kv_tokens += self.members * k + accepted;
-                needs.advance_to(self.steps + k);
-            }
+            Needs::Cyclic(_) => return self.take_cyclic(k, drafts.unwrap_or_default(), sketch),
         }
         self.steps += k;
     }

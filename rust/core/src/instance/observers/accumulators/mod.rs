@@ -168,7 +168,7 @@ impl Accumulators {
                 total.charge(units * i128::from(steps.count), 0, steps.start);
             } else {
                 for step in 1..=steps.count {
-                    let ended = steps.start + steps.series.total(step) as Ticks;
+                    let ended = steps.end_of(step);
                     total.charge(units, rules.half_life, ended);
                 }
             }
