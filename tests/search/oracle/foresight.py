@@ -47,7 +47,7 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
             yield Failure("progress: stops before its moment", f"{stop}, then {again}")
             return
         first = stop.at
-    ends = [one.column("finish")[row] for one in (replayed, other) for row in changed]
+    ends = [_end(one, row) for one in (replayed, other) for row in changed]
     cuts = [until for one in (replayed, other) if (until := one.case.config["until"]) is not None]
     first = min([first, *ends, *cuts])
     for index, (ours, theirs) in enumerate(zip(replayed.decisions, other.decisions, strict=True)):
@@ -75,6 +75,15 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
                 f"outputs of rows {changed} changed, instance {index}, step {at}, before {first}: {shown}",
             )
             return
+
+
+def _end(replayed: Replayed, row: int) -> int:
+    """Return when a request has shown how long its output is; at the earliest, where it was cancelled meanwhile."""
+    finish = int(replayed.column("finish")[row])
+    output = replayed.case.requests[row]["output_tokens"]
+    if finish == NEVER and replayed.column("generated_tokens")[row] == output:
+        return int(replayed.column("cancelled_at")[row])
+    return finish
 
 
 def _decided(step: Row) -> Row:
