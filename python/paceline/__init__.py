@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from paceline import policies
     from paceline._core import VERSION as __version__
+    from paceline._sampling import Sample
     from paceline.benchmarks import BenchmarkResult, compare_bench, read_bench, write_bench
     from paceline.comparing import Comparison, compare
     from paceline.concurrency import Concurrency
@@ -83,6 +84,7 @@ __all__ = [
     "ResultError",
     "Roofline",
     "Run",
+    "Sample",
     "Scheduler",
     "Simulation",
     "Speculation",
@@ -115,6 +117,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "_sampling": ("Sample",),
     "benchmarks": ("BenchmarkResult", "compare_bench", "read_bench", "write_bench"),
     "comparing": ("Comparison", "compare"),
     "deployment": ("Cluster", "CudaGraphs", "Instance", "Links"),

@@ -44,6 +44,7 @@ _EXAMPLES = {
     "Result": "a Result, as paceline.replay() returns",
     "SLO": "an SLO, such as SLO(ttft=1.0)",
     "Trace": "a Trace, as paceline.read_trace(path) returns",
+    "TraceScan": "a TraceScan, as paceline.scan_trace(path) returns",
 }
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _PLAIN = {

@@ -6,16 +6,18 @@ import math
 import re
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline._arguments import typed, typed_fields
 from paceline._check import said
 from paceline._clock import TICKS_PER_SECOND
 from paceline.errors import ConfigError
 
-__all__ = ["MOST_ROWS", "sample_from_text", "sample_to_wire", "warn_if_longer"]
+__all__ = ["MOST_ROWS", "Sample", "sample_from_text", "sample_to_wire", "warn_if_longer"]
 
 MOST_ROWS: Final = 2**21
 """The most rows of a timeline. A row takes about 400 bytes while a replay runs."""
@@ -24,6 +26,35 @@ _TEXT: Final = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?) ?(?P<unit>ms|s)?")
 
 _LEAST_TICKS: Final = 10**6
 """The first interval for a number of points if all requests arrive at once: a microsecond."""
+
+
+@dataclass(frozen=True, slots=True)
+@typed_fields()
+class Sample:
+    """How often a replay is sampled, and by what beside instances.
+
+    Parameters
+    ----------
+    every
+        Seconds between two samples if it is a float; the most samples if it is a whole number.
+    tenants
+        Whether the router's part of the timeline is also kept for each of the tenants, in
+        `Result.tenant_timeline`.
+
+    Examples
+    --------
+    >>> Sample(0.5, tenants=True)
+    Sample(every=0.5, tenants=True)
+    """
+
+    every: float
+    tenants: bool = False
+
+
+@typed()
+def sample_of(given: float | Sample | None) -> Sample | None:
+    """Return a ``sample`` as `paceline.replay` takes it, as one object."""
+    return given if given is None or isinstance(given, Sample) else Sample(given)
 
 
 def sample_to_wire(

@@ -10,7 +10,7 @@ from paceline import _native
 from paceline._arguments import typed
 from paceline._check import said
 from paceline._clock import moment
-from paceline._sampling import sample_to_wire, warn_if_longer
+from paceline._sampling import Sample, sample_of, sample_to_wire, warn_if_longer
 from paceline._serving import name_models, served
 from paceline.concurrency import Concurrency
 from paceline.deployment import Cluster
@@ -46,8 +46,7 @@ def replay(
     host: str | os.PathLike[str] | EngineHost | None = None,
     until: float | None = None,
     leap: bool = True,
-    sample: float | None = None,
-    sample_tenants: bool = False,
+    sample: float | Sample | None = None,
     record: tuple[float, float] | None = None,
     out: str | os.PathLike[str] | None = None,
     progress: Callable[[Progress], object] | None = None,
@@ -89,9 +88,8 @@ def replay(
         samples. A whole number (``1000``) is the most samples: between half as many and as many are taken,
         equally spaced, and fewer if the replay takes less than a microsecond for each. None: never. A
         timeline has at most 2,097,152 rows, one for each sample and instance; if seconds would give more,
-        they are doubled until they do not, with a warning. Other results stay the same.
-    sample_tenants
-        Whether the router's part of the timeline is also kept by tenant, in `Result.tenant_timeline`.
+        they are doubled until they do not, with a warning. Other results stay the same. A
+        :class:`~paceline.Sample` keeps the router's part by tenant, too, in `Result.tenant_timeline`.
     record
         The window in seconds in which each step and each transfer of KV is recorded, for `Result.steps`,
         `Result.transfers` and `Result.perfetto`: those that start from the first moment on and before the
@@ -135,7 +133,7 @@ def replay(
     policy = vllm() if policy is None else policy
     cluster = _hosted(cluster, host)
     if isinstance(trace, TraceScan):
-        whole = {"clients": clients, "sample": sample, "sample_tenants": sample_tenants, "record": record}
+        whole = {"clients": clients, "sample": sample, "record": record}
         directory = _checked_for_scan(trace, out, whole)
         settings = _settings(until, leap, None, pace)
         return replay_scan(
@@ -150,7 +148,7 @@ def replay(
     warn_of_misuse(policy, names.tenants)
     if named:
         name_models(serving["instances"], cluster, _native.models(trace, named))
-    kept = _kept(trace, cluster, columns["arrival_ticks"], _Asked(sample, sample_tenants, record, until))
+    kept = _kept(trace, cluster, columns["arrival_ticks"], _Asked(sample_of(sample), record, until))
     settings = _settings(until, leap, clients, pace) | kept.settings
     try:
         with Watched(policy.calls):
@@ -169,7 +167,7 @@ def replay(
         error.configuration.update(Provenance.of(trace, cluster, policy, settings).to_files())
         raise
     if sample is not None:
-        warn_if_longer(sample, outcome.timeline)
+        warn_if_longer(sample if isinstance(sample, int | float) else sample.every, outcome.timeline)
     inputs: dict[str, Any] = {"trace": trace, "cluster": cluster, "policy": policy, "settings": settings}
     result = Result.from_outcome(outcome=outcome, arrivals=columns["arrival_ticks"], **inputs)
     if "session" in result.names:
@@ -206,7 +204,6 @@ def _settings(
 _WHOLE: Final = {
     "clients": "the moments at which they send depend on the answers to all requests before",
     "sample": "the router's part of a timeline is computed from all requests",
-    "sample_tenants": "the router's part of a timeline is computed from all requests",
     "record": "recorded steps are kept in memory",
 }
 """Why arguments of `replay` must be left out where a trace is scanned."""
@@ -255,32 +252,30 @@ class _Kept(NamedTuple):
 class _Asked(NamedTuple):
     """The arguments of `replay` that say what is kept, and the end of time."""
 
-    sample: float | None
-    sample_tenants: bool
+    sample: Sample | None
     record: tuple[float, float] | None
     until: float | None
 
 
 def _kept(trace: Trace, cluster: Cluster, arrivals: NDArray[np.uint64], asked: _Asked) -> _Kept:
     """Return what is sampled and recorded."""
-    sample, sample_tenants, record, until = asked
+    sample, record, until = asked
     wire: dict[str, Any] = {}
     settings: dict[str, Any] = {}
     if sample is not None:
-        settings["sample"] = sample
+        settings["sample"] = sample.every
         wire["sample"] = sample_to_wire(
-            sample,
+            sample.every,
             instances=len(cluster.instances),
             arrivals=arrivals,
             until=None if until is None else moment("until", until),
         )
-    if sample_tenants:
-        if sample is None or "tenant" not in trace.frame.columns:
-            missing = (
-                "sample" if sample is None else f"a trace with the column tenant, which {trace.name} has not"
-            )
-            raise ConfigError(f"sample_tenants=True needs {missing}")
-        settings["sample_tenants"] = True
+        if sample.tenants:
+            if "tenant" not in trace.frame.columns:
+                raise ConfigError(
+                    f"tenants of Sample must be False without the column tenant, which {trace.name} has not"
+                )
+            settings["sample_tenants"] = True
     if record is not None:
         settings["record"] = f"{record[0]} to {record[1]}"
         most = Limits.current().recorded

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from paceline import _native
+from paceline._arguments import typed
 from paceline._clock import moment
 from paceline._serving import name_models, served
 from paceline.deployment import Cluster
@@ -38,6 +39,7 @@ _OTHERS: Final = {
 """Columns that say something about other rows."""
 
 
+@typed()
 def replay_scan(
     scan: TraceScan,
     cluster: Cluster,

@@ -184,7 +184,9 @@ class OverTime:
         """
         tenants = self._sampled().tenants
         if tenants is None:
-            raise ResultError("the replay was not sampled by tenant; replay with sample_tenants=True")
+            raise ResultError(
+                "the replay was not sampled by tenant; replay with sample=Sample(1.0, tenants=True)"
+            )
         return tenants()
 
     def _sampled(self) -> Timelines:

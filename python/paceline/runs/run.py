@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paceline import _check, _toml
 from paceline._arguments import typed, typed_fields
 from paceline._documents import read_document
+from paceline._sampling import Sample
 from paceline.concurrency import Concurrency
 from paceline.deployment import Cluster
 from paceline.errors import ConfigError
@@ -39,8 +40,10 @@ class Settings:
 
     Parameters
     ----------
-    until, leap, clients, pace, sample, sample_tenants, record
+    until, leap, clients, pace, record
         As of `paceline.replay`.
+    sample, sample_tenants
+        The ``every`` and ``tenants`` of a `paceline.Sample`.
     """
 
     until: float | None = None
@@ -119,7 +122,11 @@ class Run:
         """
         trace = self.trace.load(limits) if trace is None else trace
         settings = {each.name: getattr(self.settings, each.name) for each in fields(self.settings)}
-        return replay(trace, self.cluster, self.policy, progress=progress, **settings)
+        by_tenant, every = settings.pop("sample_tenants"), settings.pop("sample")
+        if by_tenant and every is None:
+            raise ConfigError("sample_tenants of a run must be false without sample")
+        sample = None if every is None else Sample(every, tenants=by_tenant)
+        return replay(trace, self.cluster, self.policy, sample=sample, progress=progress, **settings)
 
     @typed()
     def to_toml(self, folder: Path | None = None) -> str:

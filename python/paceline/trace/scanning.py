@@ -115,6 +115,7 @@ class TraceScan:
         "_sha256",
     )
 
+    @typed(TraceError)
     def __init__(self, path: Path, files: Sequence[Path], chunk: int, drop: frozenset[str]) -> None:
         self._path, self._files, self._chunk, self._drop = path, tuple(files), chunk, drop
         self._sha256: str | None = None

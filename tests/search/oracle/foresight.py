@@ -78,7 +78,7 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
 
 
 def _end(replayed: Replayed, row: int) -> int:
-    """Return when a request has shown how long its output is; at the earliest, where it was cancelled meanwhile."""
+    """Return when a request showed its output's length, or was cancelled just before it did."""
     finish = int(replayed.column("finish")[row])
     output = replayed.case.requests[row]["output_tokens"]
     if finish == NEVER and replayed.column("generated_tokens")[row] == output:

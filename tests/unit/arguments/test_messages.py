@@ -24,7 +24,8 @@ wrong: Any = paceline
         ),
         (
             lambda: paceline.replay(None, CLUSTER),  # type: ignore[arg-type]
-            "trace of replay() must be a Trace, as paceline.read_trace(path) returns, was None",
+            "trace of replay() must be a Trace, as paceline.read_trace(path) returns or a TraceScan, as "
+            "paceline.scan_trace(path) returns, was None",
         ),
         (
             lambda: paceline.replay(TRACE, CLUSTER.instances),  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ def replayed(seed: int) -> paceline.Result:
         tenant=["a", "b", "a"],
     )
     cluster = paceline.Cluster([paceline.Instance(cost=paceline.Affine(step_s=0.5), num_blocks=99)])
-    return paceline.replay(trace, cluster, sample=0.25, sample_tenants=True)
+    return paceline.replay(trace, cluster, sample=paceline.Sample(0.25, tenants=True))
 
 
 @pytest.fixture

@@ -19,8 +19,7 @@ pub(crate) struct RunState {
     next: (Run, StepShape),
     /// The single step in progress and those that follow it, if several are listed.
     list: StepList,
-    /// The latest answer of [`Self::ended`], by its arguments: rules ask several
-    /// times at one moment.
+    /// The latest answer of [`Self::ended`], by its arguments: rules ask several times at one moment.
     ended: Cell<LatestEnded>,
     /// Since when requests are admitted and no step can be formed.
     standstill: Option<Ticks>,
@@ -145,8 +144,7 @@ impl RunState {
         if self.current().is_some_and(ends) { self.take() } else { None }
     }
 
-    /// Ends the step in progress if a run is planned to follow it. Returns both, and the
-    /// shape of the run's first step; the shape of the step stays at hand.
+    /// Ends the step in progress if a run is planned to follow it. Returns both, and the shape of the run's first step.
     pub(crate) fn take_planned(&mut self) -> Option<(Run, Run, StepShape)> {
         if self.progress != Progress::Planned {
             return None;
@@ -165,16 +163,14 @@ impl RunState {
         (self.progress, self.run) = (Progress::Running, run);
     }
 
-    /// Marks the first step of the run as begun, if it started before `now`. Returns
-    /// whether it was not before.
+    /// Marks the first step of the run as begun, if it started before `now`. Returns whether it was not before.
     pub(crate) fn begin_before(&mut self, now: Ticks) -> bool {
         let begins = !self.is_idle() && !self.run.begun && self.run.start < now;
         self.run.begun |= begins;
         begins
     }
 
-    /// Whether the step in progress has ended by `now`, so that the planned run, or the
-    /// next step of the list, has begun.
+    /// Whether the step in progress has ended by `now`: the planned run, or the list's next step, has begun.
     #[inline]
     pub(crate) fn is_past_head(&self, now: Ticks) -> bool {
         match self.progress {
@@ -184,8 +180,7 @@ impl RunState {
         }
     }
 
-    /// Steps of the run in progress that have ended by `now`, where it has several
-    /// and the decode set runs.
+    /// Steps of the run in progress that have ended by `now`, where it has several and the decode set runs.
     #[inline]
     pub(crate) fn ended(&self, now: Ticks) -> u64 {
         match self.current() {
@@ -202,10 +197,9 @@ impl RunState {
         }
     }
 
-    /// Tokens that the steps which ended by `now` have added since the step or run in
-    /// progress began: one for each of `members` and step, `head` by the chunks of
-    /// the step in progress once it has ended, and one for each of the `joining`
-    /// requests in each step after it.
+    /// Tokens that the steps which ended by `now` have added since the step or run in progress began: one for each of
+    /// `members` and step, `head` by the chunks of the step in progress once it has ended, and one for each of the
+    /// `joining` requests in each step after it.
     #[inline]
     pub(crate) fn growth(&self, now: Ticks, members: u64, head: u64, joining: u64) -> u64 {
         let Some(run) = self.planned().filter(|run| run.start <= now) else {
@@ -236,8 +230,7 @@ impl RunState {
         self.standstill.take()
     }
 
-    /// Whether a step of the decode set is in progress at `now`, as far as its steps
-    /// are applied.
+    /// Whether a step of the decode set is in progress at `now`, as far as its steps are applied.
     #[inline]
     pub(crate) fn is_in_step(&self, now: Ticks) -> bool {
         self.current().is_some_and(|run| run.decodes && (run.begun || run.start < now))
@@ -275,9 +268,8 @@ impl RunState {
         Some(run.start.saturating_add(ticks))
     }
 
-    /// Truncates the run in progress after the step that runs at `now`; a step that
-    /// ends at `now` is the last. Cancels the planned run. Returns when the run now
-    /// ends, if that changed.
+    /// Truncates the run in progress after the step that runs at `now`; a step that ends at `now` is the last.
+    /// Cancels the planned run. Returns when the run now ends, if that changed.
     pub(crate) fn truncate(&mut self, now: Ticks) -> Option<Ticks> {
         let run = &mut self.run;
         match self.progress {
@@ -500,7 +492,6 @@ mod tests {
     #[test]
     fn a_standstill_ends_once() {
         let mut state = RunState::default();
-        assert!(!state.stands_still());
         state.stand_still(40);
         assert!(state.stands_still());
         assert_eq!((state.take_standstill(), state.take_standstill()), (Some(40), None));
