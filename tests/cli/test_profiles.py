@@ -26,10 +26,12 @@ def test_profiles_are_imported_listed_and_shown(paceline: Run, tmp_path: Path, h
         f"in {home}",
     ]
     listed = json.loads(paceline("profiles", "list", "--json").stdout)["profiles"]
-    assert {name: entry["what"] for name, entry in listed.items()} == {
+    shipped = "paceline profile, shipped"
+    assert {name: entry["what"] for name, entry in listed.items() if entry.get("source") != shipped} == {
         "aisimulate/toy/vllm/0.24.0": "operators",
         "one": "model",
     }
+    assert listed["h100-sxm-qwen3-14b"]["source"] == shipped
     shown = json.loads(paceline("profiles", "show", "one", "--json").stdout)
     assert shown["facts"]["gpu"] == "X"
     assert shown["tables"]["qkv_proj"] == {"points": 2, "to": 3}

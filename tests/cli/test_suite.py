@@ -17,7 +17,13 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with three points, two of which are modelled, and no imported profiles."""
     monkeypatch.setenv("PACELINE_PROFILES", str(tmp_path / "profiles"))
     rows = [
-        {**samples.AICONFIGURATOR, "osl": 16 + i, "mode": "disagg" if i == 2 else "agg"} for i in range(3)
+        {
+            **samples.AICONFIGURATOR,
+            "system": "h200_sxm",
+            "osl": 16 + i,
+            "mode": "disagg" if i == 2 else "agg",
+        }
+        for i in range(3)
     ]
     return write(tmp_path / "data/points.csv", rows).parent
 
@@ -29,7 +35,7 @@ def test_scores_refusals_and_the_worst_are_printed(data: Path, paceline: Run) ->
     assert "2 of 2 points replayed" in done.stdout
     assert any(line.startswith("engine: vllm 0.19.0 2 ") for line in lines)
     assert "1 prefill and decode apart, over a network that the data do not describe" in lines
-    assert "2 no kernels of vllm on h100-sxm are imported" in lines
+    assert "2 no kernels of vllm on h200 are imported" in lines
     assert f"paceline validate --suite {data} --only 'points.csv#" in done.stdout
 
 
@@ -37,7 +43,7 @@ def test_one_point_is_printed_with_what_was_measured(data: Path, paceline: Run) 
     done = paceline("validate", "--suite", data, "--only", "points.csv#1")
     assert done.returncode == 0
     assert "tpot 0.008" in " ".join(done.stdout.split())
-    assert "tables: no kernels of vllm on h100-sxm are imported" in done.stdout
+    assert "tables: no kernels of vllm on h200 are imported" in done.stdout
     refused = paceline("validate", "--suite", data, "--only", "points.csv#3")
     assert refused.returncode == 2
     assert "it is refused: prefill and decode apart" in refused.stderr

@@ -64,6 +64,25 @@ class Settings:
         objects = {name: getattr(self, name) for name in _OBJECTS}
         return plain | {name: _toml.table(value) for name, value in objects.items() if value is not None}
 
+    def arguments(self) -> dict[str, Any]:
+        """Return the settings as arguments of `paceline.replay`.
+
+        Raises
+        ------
+        ConfigError
+            If tenants are to be sampled, and nothing is.
+
+        Examples
+        --------
+        >>> Settings(sample=1.0, sample_tenants=True).arguments()["sample"]
+        Sample(every=1.0, tenants=True)
+        """
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        every, tenants = given["sample"], given.pop("sample_tenants")
+        if tenants and every is None:
+            raise ConfigError("sample_tenants=True needs sample")
+        return given | {"sample": None if every is None else Sample(every, tenants=tenants)}
+
     @classmethod
     def from_table(cls, content: object) -> Settings:
         """Read settings from a TOML table."""
@@ -121,12 +140,7 @@ class Run:
             As of `paceline.replay`.
         """
         trace = self.trace.load(limits) if trace is None else trace
-        settings = {each.name: getattr(self.settings, each.name) for each in fields(self.settings)}
-        by_tenant, every = settings.pop("sample_tenants"), settings.pop("sample")
-        if by_tenant and every is None:
-            raise ConfigError("sample_tenants of a run must be false without sample")
-        sample = None if every is None else Sample(every, tenants=by_tenant)
-        return replay(trace, self.cluster, self.policy, sample=sample, progress=progress, **settings)
+        return replay(trace, self.cluster, self.policy, progress=progress, **self.settings.arguments())
 
     @typed()
     def to_toml(self, folder: Path | None = None) -> str:

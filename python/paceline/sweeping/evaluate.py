@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,8 +61,7 @@ def evaluate(
         As of `paceline.replay`; may raise to stop the replay.
     """
     cluster, policy, settings = point.parts()
-    given = {each.name: getattr(settings, each.name) for each in fields(settings)}
-    result = replay(trace, cluster, policy, progress=progress, **given)
+    result = replay(trace, cluster, policy, progress=progress, **settings.arguments())
     row = measured_row(point, identity, trace, policy, result)
     if keep is not None:
         folder, run = keep
