@@ -10,12 +10,14 @@ use crate::series::Series;
 use crate::time::{HORIZON, Ticks};
 
 impl Stages<'_> {
-    /// Whether steps like the one that is formed may be listed: only the decode set runs, and yields several tokens a step.
+    /// Whether steps like the one that is formed may be listed: only the decode set runs, and yields several tokens a step; and
+    /// arrivals are received at each step, as a list knows no receipts.
     pub(super) fn lists_steps(&self) -> bool {
         let batch = &self.effects.batch;
         batch.decode_set().width() > 1
             && !batch.runs_chunks()
             && !self.effects.observers.log.is_kept()
+            && self.effects.settings.scheduler.receive_interval == 1
             && self.effects.tier.is_none()
     }
 
