@@ -19,6 +19,9 @@ POOLS = {"prefill": 2, "decode": 2}
 ROUTED: dict[str, Policy] = {
     "autoscaled": policies.autoscaled(serving=2, off=2, period_s=0.05, start_s=0.1),
     "dynamo_disaggregated": policies.dynamo_disaggregated(**POOLS, local_below_tokens=12, block_tokens=4),
+    "dynamo_planner": policies.dynamo_planner(
+        step_s=(0.01, 1e-4, 1e-5), ttft_s=0.05, itl_s=0.02, serving=2, off=2, period_s=0.05, start_s=0.1
+    ),
     "hpa": policies.hpa(metric="requests", target=2.5, serving=2, off=2, period_s=0.05, start_s=0.1),
     "llm_d_disaggregated": policies.llm_d_disaggregated(**POOLS, non_cached_tokens=5),
     "llumnix": policies.llumnix(metric="kv_blocks_ratio", scheduler=policies.vllm().scheduler_of(0)),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from paceline.policies.dlpm import dlpm
     from paceline.policies.dynamo import dynamo
     from paceline.policies.dynamo_disaggregated import dynamo_disaggregated
+    from paceline.policies.dynamo_planner import dynamo_planner
     from paceline.policies.dynamo_tracking import DynamoTracking
     from paceline.policies.fastserve import fastserve
     from paceline.policies.fcfs import fcfs
@@ -74,6 +75,7 @@ __all__ = [
     "dlpm",
     "dynamo",
     "dynamo_disaggregated",
+    "dynamo_planner",
     "fastserve",
     "fcfs",
     "flow_control",
@@ -129,6 +131,7 @@ attach(
         "dlpm": ("dlpm",),
         "dynamo": ("dynamo",),
         "dynamo_disaggregated": ("dynamo_disaggregated",),
+        "dynamo_planner": ("dynamo_planner",),
         "dynamo_tracking": ("DynamoTracking",),
         "fastserve": ("fastserve",),
         "fcfs": ("fcfs",),

@@ -279,6 +279,16 @@ CLUSTERED: dict[str, st.SearchStrategy[Policy]] = {
         chunk_tokens=CHUNKS,
         **POOLS,
     ),
+    "dynamo_planner": st.builds(
+        policies.dynamo_planner,
+        step_s=st.sampled_from([(0.5, 0.01, 1e-4), (1.0, 1e-9, 1e-9), (2.0, 0.2, 0.01)]),
+        ttft_s=st.sampled_from([0.1, 3.0, 50.0]),
+        itl_s=st.sampled_from([0.1, 1.5, 9.0]),
+        serving=st.just(2),
+        off=st.just(2),
+        period_s=OFTEN,
+        start_s=st.sampled_from([0.0, 2.0, 60.0]),
+    ),
     "wva": st.builds(
         policies.wva,
         serving=st.just(2),

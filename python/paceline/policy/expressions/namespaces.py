@@ -269,6 +269,10 @@ class Instance(Namespace):
     waiting = _Plain("Requests queued: new or preempted, not swapped out.", unit="requests")
     swapped = _Plain("Requests swapped out.", unit="requests")
     requests = _Plain("Unfinished requests.", unit="requests")
+    arrived = _Plain("Requests that have arrived at it since the start.", unit="requests")
+    arrived_tokens = _Plain("Prompt tokens of these.", unit="tokens")
+    finished = _Plain("Requests that have finished on it since the start.", unit="requests")
+    finished_tokens = _Plain("Output tokens of these.", unit="tokens")
     prefilling_requests = _Plain(
         "Unfinished requests of which the prefill has not ended, queued ones included.", unit="requests"
     )

@@ -91,6 +91,14 @@ pub enum InstField {
     Swapped,
     /// Unfinished requests.
     Requests,
+    /// Requests that have arrived since the start.
+    Arrived,
+    /// Prompt tokens of the requests that have arrived since the start.
+    ArrivedTokens,
+    /// Requests that have finished since the start.
+    Finished,
+    /// Output tokens of the requests that have finished since the start.
+    FinishedTokens,
     /// Unfinished requests whose prefill has not ended.
     PrefillingRequests,
     /// Unfinished requests whose prefill has ended.

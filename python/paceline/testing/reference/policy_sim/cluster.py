@@ -360,6 +360,7 @@ class Cluster:
                 self.routers.route_both(request, decision, decode)
             if self.books is not None:
                 self.books.route(request, decision)
+            self.replicas[decision].arrived.append(request.spec)
             self.replicas[decision].arrive(request, now)
             self.roles.settle(now)
         if decision is AtRouter.REJECT or isinstance(decision, int):

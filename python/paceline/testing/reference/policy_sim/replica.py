@@ -69,6 +69,8 @@ class Replica:
             config, lambda now, request: scope(now, self, request), contents, incoming
         )
         self.requests: list[Request] = []  # unfinished requests of the instance
+        self.arrived: list[TraceRequest] = []  # all that were sent here on arrival
+        self.finished: list[TraceRequest] = []  # all that yielded their last token here
         self.gauges: dict[int | None, float] = {}  # what monitors have read, by the number of the gauge
         self.leaving: dict[Request, tuple[int, int]] = {}  # target, and the tokens of KV that it has
         self.cancelled: list[Request] = []  # leave at the end of the running step
@@ -335,6 +337,7 @@ class Replica:
             if request.done:
                 self._forget(request)
                 self.usage.finished += request.finished
+                self.finished += [request.spec] if request.finished else []
                 request.left = not request.finished
         cancelled, self.cancelled = self.cancelled, []
         for request in cancelled:

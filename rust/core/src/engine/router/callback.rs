@@ -63,7 +63,7 @@ pub const CALLBACK_REQUEST_FIELDS: [(&str, ReqField); 14] = [
 ];
 
 /// The instance fields that a callback sees, by name.
-pub const CALLBACK_INSTANCE_FIELDS: [(&str, InstField); 29] = [
+pub const CALLBACK_INSTANCE_FIELDS: [(&str, InstField); 33] = [
     ("kv_tokens", InstField::KvTokens),
     ("gpu_kv_tokens", InstField::GpuKvTokens),
     ("cpu_kv_tokens", InstField::CpuKvTokens),
@@ -76,6 +76,10 @@ pub const CALLBACK_INSTANCE_FIELDS: [(&str, InstField); 29] = [
     ("waiting", InstField::Waiting),
     ("swapped", InstField::Swapped),
     ("requests", InstField::Requests),
+    ("arrived", InstField::Arrived),
+    ("arrived_tokens", InstField::ArrivedTokens),
+    ("finished", InstField::Finished),
+    ("finished_tokens", InstField::FinishedTokens),
     ("prefilling_requests", InstField::PrefillingRequests),
     ("decoding_requests", InstField::DecodingRequests),
     ("reasoning_requests", InstField::ReasoningRequests),

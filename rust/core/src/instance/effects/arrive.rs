@@ -15,6 +15,7 @@ impl Effects<'_> {
         let prompt = self.trace.prompt_tokens[row];
         let prefill = if self.on.settings.predicts { self.on.settings.predicted_prefill(prompt) } else { 0 };
         self.on.observers.load.add_arrival(prompt, prefill);
+        self.on.observers.flow.add_arrival(prompt);
         let held = self.on.settings.scheduler.holds_arrivals();
         let first = if held {
             rare();

@@ -8,6 +8,7 @@ mod accumulators;
 mod adapters;
 mod decision_log;
 mod fact;
+mod flow;
 mod liveness;
 mod load;
 mod outbox;
@@ -23,6 +24,7 @@ pub(crate) use accumulators::{Accumulators, Groups, Member};
 pub(in crate::instance) use adapters::Adapters;
 pub(in crate::instance) use decision_log::DecisionLog;
 pub(in crate::instance) use fact::{Ended, Fact, Lengths, Steps, Subject};
+pub(in crate::instance) use flow::Flow;
 pub(in crate::instance) use liveness::Liveness;
 pub(in crate::instance) use load::Load;
 pub(crate) use outbox::PhaseChange;
@@ -42,6 +44,7 @@ use crate::metrics::{InstanceStats, Recorder, TrafficCounter};
 pub(in crate::instance) struct Observers {
     pub(in crate::instance) liveness: Liveness,
     pub(in crate::instance) load: Load,
+    pub(in crate::instance) flow: Flow,
     pub(in crate::instance) stats: InstanceStats,
     pub(in crate::instance) readers: Readers,
     pub(in crate::instance) outbox: Outbox,
@@ -69,6 +72,7 @@ impl Observers {
         Self {
             liveness: Liveness::new(ranking),
             load: Load::new(observed.intervals),
+            flow: Flow::default(),
             stats: InstanceStats::new(config.blocks, config.block_tokens),
             readers: Readers::new(observed.pace, observed.on_pace, observed.slack),
             outbox: Outbox::new(reports),
@@ -86,6 +90,7 @@ impl Observers {
     pub(in crate::instance) fn observe(&mut self, fact: Fact, of: Subject, recorder: &mut Recorder) {
         self.liveness.observe(fact);
         self.load.observe(fact, of);
+        self.flow.observe(fact, of);
         self.stats.observe(fact);
         recorder.observe(fact, of);
         self.readers.observe(fact, of, &mut recorder.columns);

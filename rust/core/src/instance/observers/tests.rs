@@ -34,6 +34,7 @@ impl Told {
         let mut observers = Observers {
             liveness: Liveness::new(None),
             load: Load::new(true),
+            flow: Flow::default(),
             stats: InstanceStats::default(),
             readers: Readers::new(Some(Pace { interval: 7, first: 3, ttft: None }), false, false),
             outbox: Outbox::new(Reports { prefilled: true, answering: true }),
@@ -46,6 +47,7 @@ impl Told {
         for row in 0..n {
             let slot = requests.insert(row as u32, 10, 1_000);
             observers.load.add_arrival(10, 5);
+            observers.flow.add_arrival(10);
             observers.readers.open(slot, 0);
         }
         let optional =

@@ -116,6 +116,10 @@ impl Instance {
             | InstField::Waiting
             | InstField::Swapped
             | InstField::Requests
+            | InstField::Arrived
+            | InstField::ArrivedTokens
+            | InstField::Finished
+            | InstField::FinishedTokens
             | InstField::PrefillingRequests
             | InstField::DecodingRequests
             | InstField::PrefillDelayS
