@@ -359,9 +359,17 @@ impl HostTier {
 
     /// Sends the other copies of the step that was formed, which ends at `end`.
     pub(in crate::instance) fn send_others(&mut self, end: Ticks) {
+        self.send_loads(end);
+        self.send_stores(end);
+    }
+
+    fn send_loads(&mut self, end: Ticks) {
         for at in 0..self.log.step.loads.len() {
             self.send(self.log.step.loads[at], end);
         }
+    }
+
+    fn send_stores(&mut self, end: Ticks) {
         for at in 0..self.log.step.stores.len() {
             let store = self.log.step.stores[at];
             if let Some(job) = self.jobs.get_mut(store).filter(|job| job.interval.is_none()) {
@@ -420,14 +428,17 @@ impl HostTier {
     /// follows at once.
     pub(in crate::instance) fn pass_step(&mut self, begins: Ticks) -> bool {
         let now = self.log.step.start;
-        self.send_others(begins);
         self.ends = (begins > now).then_some(begins);
         if self.ends.is_some() {
+            self.send_others(begins);
             return false;
         }
+        self.send_loads(begins);
         let made = !(self.log.step.loads.is_empty() && self.log.step.stores.is_empty());
         let open = self.jobs.len();
         self.end_passed(begins);
+        // The step after it, which starts at the same moment, gives them to their link.
+        self.send_stores(begins);
         made || self.jobs.len() < open
     }
 
