@@ -9,6 +9,7 @@ from paceline import _check
 from paceline._arguments import typed_fields
 from paceline._clock import ticks
 from paceline.errors import ConfigError, PolicyError
+from paceline.model import stages
 from paceline.policy.value import Value
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ class Host(Value):
     def on(self, instance: Instance) -> dict[str, Any]:
         """Return the tier of an instance as the engine reads it; each of its GPUs copies its share.
 
+        Pipeline stages copy side by side: a block takes as long as that of the stage with the most layers.
+
         Raises
         ------
         ConfigError
@@ -134,9 +137,6 @@ class Host(Value):
         """
         model, gpu = instance.resolved_model, instance.resolved_gpu
         rule = "tiers of a PrefixCache must be empty"
-        if instance.pipeline_parallel > 1:
-            stages = instance.pipeline_parallel
-            raise ConfigError(f"{rule} unless pipeline_parallel of an Instance is 1, was {stages}")
         if model is not None and model.recurrent is not None:
             raise ConfigError(f"{rule} for {model.name}, whose states a chunk does not have")
         known = model is not None
@@ -149,6 +149,11 @@ class Host(Value):
                 "tiers of a PrefixCache need a model and a gpu, which say how large a block is and how fast "
                 "it is copied; a Host with chunks and bytes_per_s, and an Instance with kv_bytes, do without"
             )
+        copied = block_bytes
+        if model is not None and instance.pipeline_parallel > 1:
+            parts = [stage.part for stage in stages(model, instance.pipeline_parallel)]
+            tokens = [one.kv_bytes_per_token(instance.tensor_parallel, instance.kv_dtype) for one in parts]
+            copied = max(tokens) * instance.block_tokens
         chunks = self.chunks
         if chunks is None:
             chunks = int((self.gib or 0) * 2**30 // (block_bytes * gpus * self.chunk_blocks))
@@ -159,7 +164,7 @@ class Host(Value):
             )
         copies = {
             "fixed": ticks(self.latency_s, "latency_s of a Host"),
-            "block": ticks(block_bytes / speed, "the time of a block of a Host"),
+            "block": ticks(copied / speed, "the time of a block of a Host"),
         }
         return {
             "chunks": chunks,

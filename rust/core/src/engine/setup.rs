@@ -85,7 +85,6 @@ impl Simulation {
         }
         let patience = config.clients.and_then(|clients| clients.patience);
         let cancels = Cancels::new(patience.and_then(|patience| patience.timeout), &trace);
-        refuse_cancelled_loads(config, cancels.is_some())?;
         let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace, reacts || outside));
         recorder.ends = (reacts || cancels.is_some()).then(Vec::new);
         recorder.events = outside.then(Vec::new);
@@ -114,17 +113,6 @@ impl Simulation {
             done: false,
             extent: Extent::new(config.until),
         })
-    }
-}
-
-/// Refuses tiers where clients may cancel requests.
-fn refuse_cancelled_loads(config: &Config, cancels: bool) -> Result<(), Error> {
-    match config.instances.iter().position(|instance| cancels && instance.tier.is_some()) {
-        None => Ok(()),
-        Some(i) => {
-            let rule = "must be null where clients cancel requests or time out: a load that is cancelled is not modelled";
-            Err(Error::config(format!("instances[{i}].tier"), rule))
-        }
     }
 }
 

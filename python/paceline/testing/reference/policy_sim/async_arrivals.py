@@ -67,6 +67,8 @@ def end_decision(state: State, discarded: list[Request] | None = None) -> bool:
     for one in deferred:
         if isinstance(one, Request) and one in written:
             state.deferred.append(one)
+        elif isinstance(one, Request) and state.tier is not None:
+            state.tier.free(one)
         elif isinstance(one, Request):
             state.memory.release(one)
         else:
@@ -87,6 +89,8 @@ def preempt_ended(state: State, request: Request, step: Step) -> None:
     state.ended.remove(request)
     state.deferred.remove(request)
     state.memory.release(request)
+    if state.tier is not None:
+        request.computed = 0
     _leave(state, request)
 
 

@@ -67,3 +67,16 @@ def end_load(state: State, request: Request, now: int) -> None:
         request.hit_tokens, request.loaded_tokens = cached, loaded
     request.load = None
     state.tier.admitted(request)
+
+
+def cancel_load(state: State, request: Request) -> None:
+    """Have a request leave that waits and was cancelled, and whose chunks may be loaded."""
+    assert state.tier is not None
+    if request.load is not None and not state.tier.use(request).seen:
+        # The prefix cache does not know the blocks into which chunks are loaded.
+        request.computed = request.load[1]
+    request.place, request.load, request.memory = "gone", None, None
+    if state.tier.leave(request):
+        state.tier.free(request)
+    elif request.scheduled is not None or request.blocks:
+        state.deferred.append(request)

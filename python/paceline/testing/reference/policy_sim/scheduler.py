@@ -20,6 +20,7 @@ from paceline.testing.reference.policy_sim.expression import Scope, holds
 from paceline.testing.reference.policy_sim.handover import Incoming
 from paceline.testing.reference.policy_sim.joining import leave_adapter, step_limits
 from paceline.testing.reference.policy_sim.layers import advance_layers
+from paceline.testing.reference.policy_sim.loading import cancel_load
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.preemption import requeue_late_victims
 from paceline.testing.reference.policy_sim.queue import Queue
@@ -212,6 +213,8 @@ class Scheduler:
             self.ranking.accumulators.left_batch(request, finished=False)
         request.place, request.left_out = "gone", False
         self._end(request)
+        if state.tier is not None:
+            state.tier.leave(request)
 
     def _end(self, request: Request) -> None:
         """Remove a request that has ended from the batch, and free its blocks."""
@@ -228,6 +231,9 @@ class Scheduler:
         """Remove a request from the queue, and free what it has."""
         state = self.state
         state.queue.remove(request)
+        if state.tier is not None:
+            cancel_load(state, request)
+            return
         if request in state.incoming.received:
             state.incoming.received.remove(request)
             self.free_sent(self.memory.detach_blocks(request), request)

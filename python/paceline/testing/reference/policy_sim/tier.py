@@ -19,38 +19,6 @@ Kind = Literal["store", "load", "sync"]
 
 
 @dataclass(slots=True, eq=False)
-class Job:
-    """A copy between the GPU and the tier.
-
-    Attributes
-    ----------
-    number : int
-    kind : {"store", "load", "sync"}
-    request : Request
-    keys : list
-        The chunks.
-    blocks : list of int
-        The blocks of the GPU.
-    made : int
-        Start of the step that decided it.
-    begins, ends : int or None
-        When its link copies it.
-    reported : int or None
-        When the scheduler learned of its end.
-    """
-
-    number: int
-    kind: Kind
-    request: Request
-    keys: list[Hashable]
-    blocks: list[int]
-    made: int
-    begins: int | None = None
-    ends: int | None = None
-    reported: int | None = None
-
-
-@dataclass(slots=True, eq=False)
 class Use:
     """What the tier keeps of a request.
 
@@ -72,6 +40,41 @@ class Use:
     blocks: list[int] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
     seen: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A copy between the GPU and the tier.
+
+    Attributes
+    ----------
+    number : int
+    kind : {"store", "load", "sync"}
+    request : Request
+    use : Use
+        What the tier keeps of the request.
+    keys : list
+        The chunks.
+    blocks : list of int
+        The blocks of the GPU.
+    made : int
+        Start of the step that decided it.
+    begins, ends : int or None
+        When its link copies it.
+    reported : int or None
+        When the scheduler learned of its end.
+    """
+
+    number: int
+    kind: Kind
+    request: Request
+    use: Use
+    keys: list[Hashable]
+    blocks: list[int]
+    made: int
+    begins: int | None = None
+    ends: int | None = None
+    reported: int | None = None
 
 
 @dataclass(slots=True)
@@ -138,12 +141,13 @@ class Tier:
         self._drops_last, self._ahead = drops_last, ahead
         self._begun: int | None = None  # the forward pass of the step in flight
         self._unseen: list[Job] = []  # reported by the latest step, which the next decision does not know
-        self._ended: list[Request] = []  # finished with the latest step, likewise
+        self._ended: list[tuple[Request, Use]] = []  # finished or cancelled since, likewise
+        self._kept: list[Request] = []  # cancelled: their blocks are free once their load has ended
         self._uses: dict[Request, Use] = {}
         self._free: dict[Kind, int] = {"store": 0, "load": 0, "sync": 0}  # when each link is free
         self._unsent: list[Job] = []
         self._fenced: dict[int, set[Job]] = {}  # blocks of finished requests that stores still read
-        self._finished: list[Request] = []
+        self._finished: list[tuple[Request, Use, int]] = []  # with their computed tokens
         self._now = Actions(0)
 
     # -- decisions -------------------------------------------------------------------------
@@ -196,7 +200,7 @@ class Tier:
         tokens = (first + len(found)) * size - cached
         if tokens < size:
             return 0, False
-        awaited = [job for job in self.jobs if job.kind == "load" and job in self.use(job.request).jobs]
+        awaited = [job for job in self.jobs if job.kind == "load" and job in job.use.jobs]
         loading = {key for job in awaited for key in job.keys}
         if not loading.isdisjoint(found):
             return None
@@ -222,7 +226,7 @@ class Tier:
         self.chunks.load(keys, use.access)
         blocks = request.blocks[cached // block : (cached + loaded) // block]
         kind: Kind = "sync" if sync else "load"
-        job = Job(len(self.jobs), kind, request, list(keys), blocks, self._now.start)
+        job = Job(len(self.jobs), kind, request, use, list(keys), blocks, self._now.start)
         self.loaded_blocks += len(blocks)
         self._open(job, self._now.loads)
         if not sync:
@@ -240,7 +244,7 @@ class Tier:
 
     def _open(self, job: Job, made: list[Job]) -> None:
         self.jobs.append(job)
-        self.use(job.request).jobs.append(job)
+        job.use.jobs.append(job)
         made.append(job)
 
     # -- the end of forming a step ------------------------------------------------------------
@@ -259,16 +263,16 @@ class Tier:
         for request in step.tokens:
             # Drafts are not known, nor what the step before yields if this one is decided ahead of its end.
             computed = request.computed + request.given_up + step.tokens[request]
-            self._store(request, min(computed, request.tokens - request.hidden))
+            self._store(request, self.use(request), min(computed, request.tokens - request.hidden))
         finished, self._finished = self._finished, []
-        for request in finished:
-            job = self._store(request, max(request.spec.prompt_tokens, request.tokens - 1), ended=True)
+        for request, use, written in finished:
+            job = self._store(request, use, written, ended=True)
             if job is not None:
                 self._fence(job)
                 if not now.allocated.isdisjoint(job.blocks):
                     flushed.add(job)
-        for request in finished:
-            self.chunks.finished(self.use(request).access)
+        for _, use, _ in finished:
+            self.chunks.finished(use.access)
         now.flushed = sorted(flushed, key=lambda job: job.number)
         now.chunks, now.evicted = self.chunks.used, self.chunks.evicted - evicted
         now.loading = [one for one in self.loading if not self.use(one).seen]
@@ -288,11 +292,11 @@ class Tier:
         self.steps.append((now, step))
         return begins
 
-    def _store(self, request: Request, tokens: int, *, ended: bool = False) -> Job | None:
+    def _store(self, request: Request, use: Use, tokens: int, *, ended: bool = False) -> Job | None:
         """Store the chunks of a request that are complete after a step with so many known tokens."""
         if self._config["prompts_only"]:
             tokens = min(tokens, request.spec.prompt_tokens)
-        use, chunks = self.use(request), tokens // self.chunk_tokens
+        chunks = tokens // self.chunk_tokens
         # With a draft head, the last chunk of a decode may still change.
         chunks -= self._drops_last and tokens > request.spec.prompt_tokens and not ended
         offered = {self._key(request, chunk): chunk for chunk in range(use.next_chunk, chunks)}
@@ -310,7 +314,7 @@ class Tier:
         blocks = [use.blocks[start + at] for start in first for at in range(self.chunk_blocks)]
         self.stored_blocks += len(blocks)
         self.peak_chunks = max(self.peak_chunks, self.chunks.used)
-        job = Job(len(self.jobs), "store", request, stored, blocks, self._now.start)
+        job = Job(len(self.jobs), "store", request, use, stored, blocks, self._now.start)
         self._open(job, self._now.stores)
         return job
 
@@ -341,23 +345,45 @@ class Tier:
                 job.reported = now
             actions.reported += reported
         self._unseen += actions.reported
-        self._ended += finished
+        self._ended += [(request, self.use(request)) for request in finished]
         if not self._ahead or self._begun is None:
             self.learn()
 
     def learn(self) -> None:
         """Know of the requests that have finished, and of the copies that were reported."""
         ended, self._ended = self._ended, []
-        for request in ended:
-            self._finished.append(request)
-            for job in self.use(request).jobs:
+        for request, use in ended:
+            written = max(request.spec.prompt_tokens, request.tokens - 1)
+            written = request.computed if request.cancelled is not None else written
+            self._finished.append((request, use, written))
+            for job in use.jobs:
                 self._fence(job)
         unseen, self._unseen = self._unseen, []
         for job in unseen:
             (self.chunks.stored if job.kind == "store" else self.chunks.loaded)(job.keys)
-            self.use(job.request).jobs.remove(job)
+            job.use.jobs.remove(job)
             for block in job.blocks:
                 self._fenced.get(block, set()).discard(job)
+            if job.request in self._kept:
+                self._kept.remove(job.request)
+                self._memory.release(job.request)
+
+    def leave(self, request: Request) -> bool:
+        """Note that a request was cancelled; return whether the step that is decided next knows of it."""
+        if request in self.loading:
+            self.loading.remove(request)
+        self._ended.append((request, self.use(request)))
+        known = not self._ahead or self._begun is None
+        if known:
+            self.learn()
+        return known
+
+    def free(self, request: Request) -> None:
+        """Free the blocks of a request that has left: a cancelled one keeps them while it is loaded."""
+        if self.is_loading(request):
+            self._kept.append(request)
+        else:
+            self._memory.release(request)
 
     def land(self) -> None:
         """Note that no step is in flight."""

@@ -58,6 +58,7 @@ impl Effects<'_> {
         if let Some(tier) = self.on.tier.as_deref_mut() {
             rare();
             tier.learn_reports();
+            self.free_unloaded(now);
         }
     }
 
@@ -149,6 +150,9 @@ impl Effects<'_> {
         self.on.queues.ahead_mut().cancel_deferral(slot);
         self.give_up_seat(slot);
         self.begin_release(slot, now);
+        if let Some(tier) = self.on.tier.as_deref_mut() {
+            tier.finish_preempted(slot);
+        }
         let (owner, computed) = self.on.seen_content(slot);
         if !self.is_cut_short(slot) {
             self.on.observers.stats.preemptions += 1;

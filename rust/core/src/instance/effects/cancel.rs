@@ -2,11 +2,13 @@
 //!
 //! A request that waits leaves at once. One that runs leaves at the end of the step under way, whose tokens count, as
 //! vLLM handles aborts between two steps (`vllm/v1/engine/core.py`). What the prefix cache knows of it stays known. A
-//! request that is between two instances leaves once its KV has arrived. Where steps are decided ahead, the blocks and the
+//! request that is between two instances leaves once its KV has arrived, and the blocks of one that waits for a load from a
+//! tier are free once that has ended. Where steps are decided ahead, the blocks and the
 //! seat of a request that leaves are those of one that finishes; that a real engine computes it once more, in the step that
 //! it had decided, is not modelled.
 
 use super::Effects;
+use crate::hint::rare;
 use crate::instance::handover::Origin;
 use crate::instance::observers::Fact;
 use crate::instance::ranking::List;
@@ -40,7 +42,12 @@ impl Effects<'_> {
                 self.cancel_running(slot, now);
                 Cancelled::Left
             }
-            Phase::Preempted | Phase::Swapped { .. } | Phase::MigratedIn | Phase::Received => {
+            Phase::Preempted
+            | Phase::Swapped { .. }
+            | Phase::MigratedIn
+            | Phase::Received
+            | Phase::Loading
+            | Phase::Loaded => {
                 self.cancel_waiting(slot, now);
                 Cancelled::Left
             }
@@ -49,9 +56,7 @@ impl Effects<'_> {
                 self.on.observers.outbox.cancel_after_step(slot, &self.on.requests);
                 Cancelled::Later
             }
-            Phase::Loading
-            | Phase::Loaded
-            | Phase::Expected
+            Phase::Expected
             | Phase::Reserved
             | Phase::Receiving
             | Phase::MigratingOut
@@ -128,13 +133,17 @@ impl Effects<'_> {
                 self.on.kv.drop_off_gpu(Tier::Landed, state.computed, &mut state.blocks);
                 self.on.queues.remove_waiting(request, Some(slot));
             }
+            Phase::Loading | Phase::Loaded => {}
             _ => self.on.queues.remove_waiting(request, Some(slot)),
         }
         if let Some(mut ranks) = self.ranks() {
             ranks.move_to(slot, List::Gone, now);
         }
         self.observe(Fact::Cancelled { ran: false }, slot, now);
-        if phase == Phase::Received {
+        if self.on.tier.is_some() {
+            rare();
+            self.leave_tier(slot, now);
+        } else if phase == Phase::Received {
             self.free_or_defer(slot, false, now);
         } else {
             self.on.requests.release(slot);

@@ -26,6 +26,9 @@ impl Effects<'_> {
 
     /// Frees the blocks and the slot of a request that has left.
     pub(super) fn free(&mut self, slot: Slot, now: Ticks) {
+        if self.on.tier.is_some() && self.keeps_loaded_blocks(slot) {
+            return;
+        }
         self.release_blocks(slot, now);
         self.on.requests.release(slot);
     }

@@ -23,7 +23,9 @@ pub(in crate::instance) enum AfterStep {
 impl Effects<'_> {
     /// Ends the step without tokens that waits for copies, if it has ended. Returns when it ends, if it has not.
     pub(in crate::instance) fn wake_tier(&mut self, now: Ticks) -> Option<Ticks> {
-        self.on.tier.as_deref_mut()?.wake(now)
+        let ends = self.on.tier.as_deref_mut()?.wake(now);
+        self.free_unloaded(now);
+        ends
     }
 
     /// Begins to form a step of an instance with a tier.
@@ -103,12 +105,47 @@ impl Effects<'_> {
         self.observe(Fact::Loaded { first, cached, loaded, wait: now - load.since }, slot, now);
     }
 
-    /// Ends a request in the tier that has finished, before its blocks are freed.
+    /// Ends a request in the tier that has finished, or was cancelled, before its blocks are freed.
     pub(super) fn finish_in_tier(&mut self, slot: Slot) {
         self.assign_blocks(slot);
         let state = &self.on.requests[slot];
         if let Some(tier) = self.on.tier.as_deref_mut() {
-            tier.finish(slot, state.target(), state.blocks.blocks());
+            tier.finish(slot, state.computed, state.blocks.blocks());
+        }
+    }
+
+    /// Has a request leave that was cancelled while it waited. Its blocks are free once its load has ended.
+    pub(super) fn leave_tier(&mut self, slot: Slot, now: Ticks) {
+        let runs = !self.on.run.is_idle();
+        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        let state = &mut self.on.requests[slot];
+        if matches!(state.phase, Phase::Loading | Phase::Loaded) {
+            let at = if state.phase == Phase::Loading { Tier::Arriving } else { Tier::Ready };
+            self.on.kv.leave(at, state.computed, &state.blocks);
+            state.computed = tier.cancel_load(slot, state.computed);
+        }
+        state.phase = Phase::Deferred;
+        if tier.is_decided_ahead(runs) {
+            self.on.queues.ahead_mut().defer_free(slot, false);
+        } else {
+            self.free(slot, now);
+        }
+    }
+
+    /// Has a request that was cancelled keep its blocks until its load has ended. Returns whether it does.
+    pub(super) fn keeps_loaded_blocks(&mut self, slot: Slot) -> bool {
+        let keeps = self.on.tier.as_deref_mut().is_some_and(|tier| tier.keeps_blocks(slot));
+        if keeps {
+            self.finish_in_tier(slot);
+        }
+        keeps
+    }
+
+    /// Frees the blocks of requests that were cancelled, and whose load has ended since.
+    pub(super) fn free_unloaded(&mut self, now: Ticks) {
+        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        for slot in tier.take_unloaded() {
+            self.free(slot, now);
         }
     }
 
@@ -176,6 +213,7 @@ impl Effects<'_> {
         let start = run.after(run.steps - 1);
         let begins = if run.steps == 1 { start + run.copying } else { start };
         tier.end_step((start, begins), now);
+        self.free_unloaded(now);
     }
 
     /// Ends a step without tokens. Returns what follows.
@@ -185,12 +223,14 @@ impl Effects<'_> {
         tier.note_passed(preempted, free);
         let begins = tier.close(&[], self.on.kv.gpu());
         let again = tier.pass_step(begins);
+        let next = tier.next_end();
+        self.free_unloaded(now);
         if begins > now {
             AfterStep::Wait(begins)
         } else if again {
             AfterStep::Step
         } else {
-            AfterStep::Rest(tier.next_end())
+            AfterStep::Rest(next)
         }
     }
 

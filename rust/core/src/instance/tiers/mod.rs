@@ -7,6 +7,7 @@
 //! copies and learns of their ends as others do.
 
 mod ahead;
+mod departures;
 mod fences;
 mod jobs;
 mod log;
@@ -61,8 +62,10 @@ pub(crate) struct HostTier {
     fences: Fences,
     /// Requests whose load has begun and that were not admitted since, in that order.
     loading: Vec<Slot>,
-    /// Requests that have finished since a step was formed.
+    /// Requests that have finished, or left, since a step was formed.
     finished: Vec<u32>,
+    /// Requests that were cancelled and whose load has ended since: their blocks are to be freed.
+    unloaded: Vec<Slot>,
     /// Copies that a step decided ahead does not know of; `None`: steps are decided as they start.
     ahead: Option<Box<Ahead>>,
     /// When a step without tokens ends that waits for copies.
@@ -90,6 +93,7 @@ impl HostTier {
             fences: Fences::default(),
             loading: Vec::new(),
             finished: Vec::new(),
+            unloaded: Vec::new(),
             ahead: ahead.then(Box::default),
             ends: None,
             stats: TierStats { capacity: config.chunks, ..TierStats::default() },
@@ -225,29 +229,7 @@ impl HostTier {
         }
     }
 
-    /// A request has finished, with `tokens` tokens in `blocks`, which are freed.
-    pub(in crate::instance) fn finish(&mut self, slot: Slot, tokens: u32, blocks: &[Block]) {
-        let Some(id) = self.uses.leave(slot) else { return };
-        self.uses.note_behind(id, false);
-        // The KV of the last token is not written.
-        let prompt = self.uses.get(id).owner.prompt;
-        let storable = self.complete(id, prompt.max(tokens - 1));
-        let size = self.config.chunk_blocks;
-        for &job in &self.uses.get(id).jobs {
-            self.fences.add(job, self.jobs.blocks_of(job, size, blocks));
-        }
-        let used = self.uses.get_mut(id);
-        used.rest = storable;
-        if storable > used.next_chunk {
-            used.blocks = blocks.to_vec();
-        }
-        self.finished.push(id);
-        if let Some(ahead) = &mut self.ahead {
-            ahead.news = true;
-        }
-    }
-
-    /// Chunks of a request that has ended with `tokens` tokens which may be stored.
+    /// Chunks of a request with `tokens` computed tokens that may be stored once it has ended.
     fn complete(&self, id: u32, tokens: u32) -> u32 {
         let prompt = self.uses.get(id).owner.prompt;
         let tokens = if self.config.prompts_only { tokens.min(prompt) } else { tokens };
@@ -359,9 +341,17 @@ impl HostTier {
 
     /// Sends the other copies of the step that was formed, which ends at `end`.
     pub(in crate::instance) fn send_others(&mut self, end: Ticks) {
+        self.send_loads(end);
+        self.send_stores(end);
+    }
+
+    fn send_loads(&mut self, end: Ticks) {
         for at in 0..self.log.step.loads.len() {
             self.send(self.log.step.loads[at], end);
         }
+    }
+
+    fn send_stores(&mut self, end: Ticks) {
         for at in 0..self.log.step.stores.len() {
             let store = self.log.step.stores[at];
             if let Some(job) = self.jobs.get_mut(store).filter(|job| job.interval.is_none()) {
@@ -413,21 +403,24 @@ impl HostTier {
             Kind::Load | Kind::Sync => self.store.end_load(&keys, job.kind == Kind::Load),
         }
         self.fences.remove(id);
-        self.uses.end_job(job.used, id);
+        self.unloaded.extend(self.uses.end_job(job.used, id).filter(|_| job.kind == Kind::Load));
     }
 
     /// Ends the step without tokens that was formed at `now`, unless it waits for copies. Returns whether another step
     /// follows at once.
     pub(in crate::instance) fn pass_step(&mut self, begins: Ticks) -> bool {
         let now = self.log.step.start;
-        self.send_others(begins);
         self.ends = (begins > now).then_some(begins);
         if self.ends.is_some() {
+            self.send_others(begins);
             return false;
         }
+        self.send_loads(begins);
         let made = !(self.log.step.loads.is_empty() && self.log.step.stores.is_empty());
         let open = self.jobs.len();
         self.end_passed(begins);
+        // The step after it, which starts at the same moment, gives them to their link.
+        self.send_stores(begins);
         made || self.jobs.len() < open
     }
 

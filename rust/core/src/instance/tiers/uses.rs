@@ -24,6 +24,8 @@ pub(super) struct Used {
     /// Of a finished request: its chunks, and its blocks if some of them were not offered.
     pub(super) rest: u32,
     pub(super) blocks: Vec<Block>,
+    /// The slot that it keeps once it was cancelled, until its load has ended.
+    pub(super) awaited: Option<Slot>,
     /// Whether it has finished, and the order of eviction knows.
     finished: bool,
 }
@@ -78,6 +80,7 @@ impl Uses {
             behind: false,
             rest: 0,
             blocks: Vec::new(),
+            awaited: None,
             finished: false,
         };
         let id = self.vacant.pop().unwrap_or_else(|| {
@@ -117,10 +120,13 @@ impl Uses {
         self.forget_if_done(id);
     }
 
-    /// A copy of a request has been reported.
-    pub(super) fn end_job(&mut self, id: u32, job: u32) {
-        self.get_mut(id).jobs.retain(|&other| other != job);
+    /// A copy of a request has been reported. Returns the slot that the request has kept for a load, if it has.
+    pub(super) fn end_job(&mut self, id: u32, job: u32) -> Option<Slot> {
+        let used = self.get_mut(id);
+        used.jobs.retain(|&other| other != job);
+        let kept = used.awaited;
         self.forget_if_done(id);
+        kept
     }
 
     fn forget_if_done(&mut self, id: u32) {
