@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ class Page(HTMLParser):
         }
 
 
+@cache
 def evil_page() -> Page:
     result = replayed([0.0, 0.5, 1.0], [3, 4, 5], name=EVIL)
     sampled = Sampled(result, [EVIL, "</script><img src=x onerror=alert(1)>"])

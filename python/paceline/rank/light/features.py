@@ -68,10 +68,15 @@ class Features:
             total = total + weight * self.simple[:, position]
         return total
 
-    def gradient(self, by_score: npt.NDArray[np.float64], bits: int) -> npt.NDArray[np.float64]:
-        """Return the gradient by the weights from that by the scores."""
+    def narrowed(self) -> tuple[Features, npt.NDArray[np.int64]]:
+        """Return the same rows with only the columns that some row has, and those columns in order."""
+        used, columns = np.unique(self.columns, return_inverse=True)
+        return Features(columns, self.values, self.starts, self.simple), used
+
+    def gradient(self, by_score: npt.NDArray[np.float64], width: int) -> npt.NDArray[np.float64]:
+        """Return the gradient by the weights, of ``width`` n-grams, from that by the scores."""
         spread = np.repeat(by_score, self.counts) * self.values
-        grams = np.bincount(self.columns, weights=spread, minlength=1 << bits)
+        grams = np.bincount(self.columns, weights=spread, minlength=width)
         return np.concatenate([grams, self.simple.T @ by_score])
 
 

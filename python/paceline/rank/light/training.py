@@ -48,12 +48,17 @@ def train(
     progress
         Called with the number of steps done and of all.
     """
-    weights = np.zeros((1 << bits) + len(NAMES))
+    # The weight of a column that no sample has stays 0.
+    rows, used = rows.narrowed()
+    weights = np.zeros(len(used) + len(NAMES))
     velocity = np.zeros_like(weights)
     for step in range(steps):
         _, by_score = examples.loss(rows.scores(weights))
-        velocity = _MOMENTUM * velocity + rows.gradient(by_score, bits) + penalty * weights
+        velocity = _MOMENTUM * velocity + rows.gradient(by_score, len(used)) + penalty * weights
         weights -= _RATE * (1 - step / steps) * velocity
         if progress is not None:
             progress(step + 1, steps)
-    return weights
+    trained = np.zeros((1 << bits) + len(NAMES))
+    trained[used] = weights[: len(used)]
+    trained[1 << bits :] = weights[len(used) :]
+    return trained

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import polars as pl
@@ -169,7 +170,8 @@ def lines(
     )
     several = [column for column, values in ((by, names), (dash, dashes)) if column and len(values) > 1]
     tips = [_tip("description", several[0])] if several else []
-    shown = alt.value(1.0) if places else alt.condition(nearest, alt.value(1.0), alt.value(0.0))
+    condition = alt.condition(nearest, alt.value(1.0), alt.value(0.0))
+    shown = alt.OpacityValue(1.0) if places else alt.OpacityValue(**condition)
     points = (
         base.mark_point(filled=True, size=45 if frame.height < 40 * len(names) else 16, clip=True)
         .encode(
@@ -191,7 +193,7 @@ def lines(
     if level is not None:
         rule = alt.Chart(alt.InlineData(values=[{"level": level}])).mark_rule(strokeDash=[3, 3], opacity=0.7)
         layers.append(rule.encode(y=alt.Y(field="level", type="quantitative", title=y.title)))
-    return _sized(alt.layer(*layers))
+    return _layered(layers)
 
 
 def _marked(marks: pl.DataFrame, x: Axis, y: Axis, colour: Any) -> list[Any]:  # noqa: ANN401 - Altair's
@@ -411,7 +413,7 @@ def intervals(frame: pl.DataFrame, x: Axis, *, by: str, names: Sequence[str], le
     points = base.mark_point(filled=True, size=55).encode(x=alt.X(field=x.column, **place))
     rule = alt.Chart(alt.InlineData(values=[{"level": level}])).mark_rule(strokeDash=[3, 3], opacity=0.7)
     layers = [rule.encode(x=alt.X(field="level", **place)), bars_, points]
-    return _sized(alt.layer(*layers), height=max(120, 14 * (len(drawn) + 1) * len(figures)))
+    return _layered(layers, height=max(120, 14 * (len(drawn) + 1) * len(figures)))
 
 
 def stacked_bars(
@@ -464,6 +466,12 @@ def _sized(chart: Any, height: int = _HEIGHT) -> Chart:  # noqa: ANN401 - Altair
     return made
 
 
+def _layered(layers: list[Any], height: int = _HEIGHT) -> Chart:
+    """Return layers as one chart; its size is given at once, since `properties` makes the layers again."""
+    made: Chart = altair().layer(*layers, width=_WIDTH, height=height)
+    return made
+
+
 def _colour(by: str, names: list[Any], *, legend: bool, symbol: str = "square") -> Any:  # noqa: ANN401 - Altair's
     alt = altair()
     return alt.Color(
@@ -485,9 +493,18 @@ def _values(frame: pl.DataFrame, column: str) -> list[Any]:
 
 def _inline(frame: pl.DataFrame) -> Any:  # noqa: ANN401 - Altair's
     """Return the rows as data of the chart, with six digits: enough for a picture, and short."""
-    return altair().InlineData(
-        values=[{name: _short(value) for name, value in row.items()} for row in frame.to_dicts()]
-    )
+    return _rows()(values=[{name: _short(value) for name, value in row.items()} for row in frame.to_dicts()])
+
+
+@cache
+def _rows() -> Any:  # noqa: ANN401 - Altair's
+    """Return the class of a chart's rows, which all copies share: Altair copies a chart again and again."""
+
+    class Rows(altair().InlineData):  # type: ignore[misc]
+        def __deepcopy__(self, memo: object) -> Rows:
+            return self
+
+    return Rows
 
 
 def _short(value: Any) -> Any:  # noqa: ANN401 - a cell

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -12,12 +13,14 @@ __all__ = ["page_file", "write_page"]
 
 
 def page_file(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a page's file, which must not be a directory."""
+    """Return the path of a page's file, which must be in a directory; to make the page takes seconds."""
     target = Path(path)
     if target.is_dir():
         raise ResultError(
             f"{target}: must be a file, was a directory; name a file in it, such as report.html"
         )
+    if not target.parent.exists():
+        raise ResultError(f"{target}: could not be written: {os.strerror(errno.ENOENT)}")
     return target
 
 
