@@ -17,11 +17,16 @@ from paceline.errors import ConfigError
 __all__ = ["Parameter", "with_energy", "with_values"]
 
 _COVERAGE = "coverage_"
-_TIMES = ("layer_s", "step_s", "attention_request_s", "ring_latency_s", "one_shot_latency_s")
+_TIMES = (
+    *("layer_s", "step_s", "attention_request_s", "ring_latency_s", "one_shot_latency_s"),
+    "matrix_s",
+)
 _SHARES = (
     *("memory", "matmul", "attention_memory", "attention_matmul", "ring", "one_shot"),
     *("experts_memory", "experts_matmul"),
 )
+#: Fields that hold for one type of weights in place of ``memory`` and ``matmul``.
+_BY_TYPE = ("fp8", "experts_bfloat16", "experts_fp8", "experts_mxfp4")
 _ENERGY = ("idle_w", "busy_w", "hbm_j_per_byte", "j_per_flop", "link_j_per_byte")
 
 
@@ -89,11 +94,14 @@ def with_values(
 ) -> Roofline:
     """Return a roofline with the numbers in place of what it had.
 
-    Of the coverage, points up to ``coverage_until`` tokens and before the first fitted one are kept.
+    A fitted ``memory`` or ``matmul`` is of all types of weights: what was known of single ones is dropped. Of
+    the coverage, points up to ``coverage_until`` tokens and before the first fitted one are kept.
     """
     fields = {of.name: values[of.name] for of in parameters if of.name in (*_TIMES, *_SHARES)}
     points = {of.tokens: values[of.name] for of in parameters if of.tokens is not None}
-    changed = build(Efficiency, table(efficiency) | fields, "a fit")
+    own = _BY_TYPE if {"memory", "matmul"} & fields.keys() else ()
+    known = {name: value for name, value in table(efficiency).items() if name not in own}
+    changed = build(Efficiency, known | fields, "a fit")
     if not points:
         return Roofline(efficiency=changed, coverage=coverage)
     if coverage is None:

@@ -14,7 +14,7 @@ from paceline.cost.coverage import Coverage
 from paceline.cost.reading import Cost, cost_from_table
 from paceline.cost.roofline import Roofline
 from paceline.cost.tables import cost_to_table
-from paceline.hardware.efficiency import Efficiency
+from paceline.hardware.efficiency import Efficiency, KernelEfficiency
 from paceline.hardware.energy import Energy
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Coverage",
     "Efficiency",
     "Energy",
+    "KernelEfficiency",
     "Roofline",
     "cost_from_table",
     "cost_to_table",

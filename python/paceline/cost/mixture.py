@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache, lru_cache
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 from paceline._clock import ticks
 from paceline.cost.coverage import Coverage
@@ -13,10 +13,29 @@ from paceline.cost.matrices import expert_numbers
 from paceline.model import Experts, Model
 from paceline.model.dtypes import WEIGHT_BYTES
 
-__all__ = ["covered_experts", "mixture_wire", "shared_experts", "slowest_rank"]
+__all__ = ["ExpertKernels", "covered_experts", "mixture_wire", "shared_experts", "slowest_rank"]
 
 # Once fewer experts than this are missed, all are taken to be hit.
 _MISSED = 1e-3
+
+
+class ExpertKernels(NamedTuple):
+    """How fast a GPU runs routed experts.
+
+    Attributes
+    ----------
+    bandwidth, arithmetic
+        Bytes and FLOPs a second.
+    layer_s
+        Seconds of a layer's experts beyond these.
+    add
+        Whether traffic and arithmetic add up; else the longer counts.
+    """
+
+    bandwidth: float
+    arithmetic: float
+    layer_s: float
+    add: bool
 
 
 @lru_cache(maxsize=64)
@@ -89,8 +108,7 @@ def mixture_wire(
     data_ranks: int,
     whole: bool,
     coverage: Coverage | None,
-    bandwidth: float,
-    arithmetic: float,
+    kernels: ExpertKernels,
     number: int,
 ) -> dict[str, Any]:
     """Return the coefficients of all layers' routed experts on one of ``ranks`` tensor-parallel ranks.
@@ -102,15 +120,18 @@ def mixture_wire(
     """
     layers = model.layers - experts.dense_layers
     weights = 3 * model.hidden_size * experts.intermediate_size
-    expert_s = layers * weights * WEIGHT_BYTES[model.expert_dtype] / bandwidth
+    expert_s = weights * WEIGHT_BYTES[model.expert_dtype] / kernels.bandwidth
     sharing = ranks * data_ranks
     points = []
     for tokens, covered in enumerate(shared_experts(experts, coverage, data_ranks), start=1):
         read = slowest_rank(covered, experts.count, sharing) if whole else covered / sharing
-        points.append([tokens, ticks(read * expert_s)])
+        points.append([tokens, ticks(layers * (kernels.layer_s + read * expert_s))])
     traffic = expert_numbers(model, experts, ranks=ranks, data_ranks=data_ranks, whole=whole)
+    moved = layers * traffic * number / kernels.bandwidth
+    multiplied = layers * 2 * experts.per_token * weights / ranks / kernels.arithmetic
+    # The engine takes the longer of the two, so what adds up is one.
     return {
         "weights": points,
-        "token_bytes": ticks(layers * traffic * number / bandwidth),
-        "token_flops": ticks(layers * 2 * experts.per_token * weights / ranks / arithmetic),
+        "token_bytes": ticks(moved + multiplied if kernels.add else moved),
+        "token_flops": 0 if kernels.add else ticks(multiplied),
     }

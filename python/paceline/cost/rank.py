@@ -9,9 +9,10 @@ from paceline.cost.all_reduce import all_reduce_ways, gather_latency_s
 from paceline.cost.attention import attention_of
 from paceline.cost.exchange import exchanges_of
 from paceline.cost.matrices import elementwise_numbers, matrices_of
+from paceline.cost.mixture import ExpertKernels
 from paceline.cost.states import states_of
 from paceline.hardware import Gpu
-from paceline.hardware.efficiency import Efficiency
+from paceline.hardware.efficiency import Efficiency, KernelEfficiency
 from paceline.model import Model
 from paceline.model.dtypes import WEIGHT_BYTES
 
@@ -40,6 +41,7 @@ class Rank:
         kv_dtype: str,
     ) -> None:
         self.model = model
+        self.gpu = gpu
         self.efficiency = efficiency
         self.ranks = tensor_parallel
         self.data_ranks = data_parallel
@@ -50,12 +52,6 @@ class Rank:
         self.vocab = model.vocab_size / tensor_parallel
         self.dtype = model.dtype if model.weight_dtype == "auto" else model.weight_dtype
         self.bandwidth = gpu.bandwidth_bytes_per_s * efficiency.memory
-        self.arithmetic = _peak(gpu, self.dtype) * efficiency.matmul
-        self.plain_arithmetic = gpu.bf16_flop_per_s * efficiency.matmul
-        self.experts_bandwidth = gpu.bandwidth_bytes_per_s * (efficiency.experts_memory or efficiency.memory)
-        self.experts_arithmetic = _peak(gpu, model.expert_dtype) * (
-            efficiency.experts_matmul or efficiency.matmul
-        )
         self.attention_bandwidth = gpu.bandwidth_bytes_per_s * efficiency.attention_memory
         self.attention_arithmetic = gpu.bf16_flop_per_s * efficiency.attention_matmul
         self.link_bytes_per_s = gpu.link_among(tensor_parallel * data_parallel)
@@ -135,12 +131,29 @@ class Rank:
 
     def _linear(self, inputs: float, outputs: float, times: int, dtype: str | None = None) -> dict[str, int]:
         weights, dtype = inputs * outputs, dtype or self.dtype
-        arithmetic = self.arithmetic if dtype == self.dtype else self.plain_arithmetic
+        reached = self.efficiency.of_matrices(dtype)
+        bandwidth = self.gpu.bandwidth_bytes_per_s * reached.memory
+        arithmetic = _peak(self.gpu, dtype) * reached.matmul
         return {
-            "weights": ticks(times * weights * WEIGHT_BYTES[dtype] / self.bandwidth),
-            "token_bytes": ticks(times * (inputs + outputs) * self.number / self.bandwidth),
+            "weights": ticks(times * (reached.kernel_s + weights * WEIGHT_BYTES[dtype] / bandwidth)),
+            "token_bytes": ticks(times * (inputs + outputs) * self.number / bandwidth),
             "token_flops": ticks(times * 2 * weights / arithmetic),
         }
+
+    def experts(self, dtype: str) -> ExpertKernels:
+        """Return how fast routed experts with weights of a type are."""
+        efficiency = self.efficiency
+        own = efficiency.of_experts(dtype)
+        reached = own or KernelEfficiency(
+            memory=efficiency.experts_memory or efficiency.memory,
+            matmul=efficiency.experts_matmul or efficiency.matmul,
+        )
+        return ExpertKernels(
+            bandwidth=self.gpu.bandwidth_bytes_per_s * reached.memory,
+            arithmetic=_peak(self.gpu, dtype) * reached.matmul,
+            layer_s=reached.kernel_s,
+            add=own is not None,
+        )
 
     def _sampled_row_s(self) -> float:
         """Seconds to gather a row of logits from all ranks, and to sample from it.

@@ -6,8 +6,8 @@ reach, and its :class:`Energy` what time, bytes and FLOPs take in joules.
 
 from __future__ import annotations
 
-from paceline.hardware.efficiency import Efficiency
+from paceline.hardware.efficiency import Efficiency, KernelEfficiency
 from paceline.hardware.energy import Energy
 from paceline.hardware.gpu import Gpu, gpu_from_table, gpu_names
 
-__all__ = ["Efficiency", "Energy", "Gpu", "gpu_from_table", "gpu_names"]
+__all__ = ["Efficiency", "Energy", "Gpu", "KernelEfficiency", "gpu_from_table", "gpu_names"]

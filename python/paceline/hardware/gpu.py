@@ -74,7 +74,7 @@ class Gpu:
     --------
     >>> gpu = Gpu.load("h100-sxm")
     >>> gpu.bandwidth_bytes_per_s, gpu.efficiency.matmul
-    (3350000000000.0, 0.697)
+    (3350000000000.0, 0.758)
     """
 
     name: str

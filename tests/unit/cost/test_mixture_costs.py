@@ -9,7 +9,7 @@ import pytest
 
 from paceline.cost import Coverage, Efficiency, Roofline
 from paceline.errors import ConfigError
-from paceline.hardware import Gpu
+from paceline.hardware import Gpu, KernelEfficiency
 from paceline.model import Model, model_names
 from unit.cost.reference import decode, decode_attention_ticks, prefill, prefill_attention_ticks, step_ticks
 
@@ -33,6 +33,37 @@ def wire(model: Model, *, ranks: int = 1, kv_dtype: str = "auto", **options: Any
 def read_s(cost: dict[str, Any], tokens: int) -> float:
     """Return seconds to read the experts of a batch."""
     return float(max(ticks for at, ticks in cost["experts"]["weights"] if at <= tokens)) / 1e12
+
+
+def test_experts_of_a_measured_type_add_up_reading_and_multiplying() -> None:
+    own = KernelEfficiency(memory=0.5, matmul=0.25, kernel_s=40e-6)
+    before, after = wire(QWEN), wire(QWEN, efficiency=replace(PERFECT, experts_bfloat16=own))
+    # 48 layers of 8 experts, each of three matrices of 2,048 x 768 in 16 bits: two FLOPs a weight and token.
+    weights = 3 * 2048 * 768
+    taken_s = 48 * (40e-6 + 8 * weights * 2 / (0.5 * 3.35e12))
+    assert read_s(after, 1) == pytest.approx(taken_s, rel=1e-9)
+    moved_s = 2 * before["experts"]["token_bytes"] / 1e12
+    multiplied_s = 48 * 8 * 2 * weights / (0.25 * 989.4e12)
+    assert after["experts"]["token_bytes"] / 1e12 == pytest.approx(moved_s + multiplied_s, rel=1e-4)
+    assert after["experts"]["token_flops"] == 0
+    assert after["linears"] == before["linears"]
+    for other in ({"experts_fp8": own}, {"experts_bfloat16": own, "experts_memory": 1.0}):
+        assert wire(QWEN, efficiency=replace(PERFECT, **other))["experts"] == before["experts"]
+
+
+def test_a_type_of_weights_has_its_own_multiplications() -> None:
+    narrow = KernelEfficiency(memory=0.5, matmul=0.25, kernel_s=7e-6)
+    own = replace(PERFECT, matrix_s=4e-6, fp8=narrow)
+    before, after = wire(DEEPSEEK), wire(DEEPSEEK, efficiency=own)
+    # The router's and the head's weights have 16 bits, the others 8: query, key and value first.
+    assert after["lm_head"]["weights"] - before["lm_head"]["weights"] == pytest.approx(4e6, abs=1)
+    longer = after["linears"][0]["weights"] - 2 * before["linears"][0]["weights"]
+    assert longer / 1e12 == pytest.approx(61 * 7e-6, rel=1e-6)
+    assert after["linears"][0]["token_flops"] == pytest.approx(
+        4 * before["linears"][0]["token_flops"], rel=1e-6
+    )
+    cost = Roofline(efficiency=own)
+    assert Roofline.from_toml(cost.to_toml()) == cost
 
 
 @pytest.mark.parametrize("name", DENSE)
