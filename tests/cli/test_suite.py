@@ -34,7 +34,7 @@ def test_scores_refusals_and_the_worst_are_printed(data: Path, paceline: Run) ->
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert "2 of 2 points replayed" in done.stdout
     assert any(line.startswith("engine: vllm 0.19.0 2 ") for line in lines)
-    assert "1 prefill and decode apart, over a network that the data do not describe" in lines
+    assert "1 prefill and decode apart, on instances that the data do not describe" in lines
     assert "2 no kernels of vllm on h200 are imported" in lines
     assert f"paceline validate --suite {data} --only 'points.csv#" in done.stdout
 

@@ -40,7 +40,7 @@ def test_every_part_is_filled_in_and_the_text_around_it_stays(
     assert re.sub(script["PLACE"], "", made) == re.sub(script["PLACE"], "", text)
     assert script["page"](made, found, found) == made, "a second time changes nothing"
     assert "2 of 2 points that can be modelled were replayed, and 1 are refused" in made
-    assert "| 1 | prefill and decode apart, over a network that the data do not describe |" in made
+    assert "| 1 | prefill and decode apart, on instances that the data do not describe |" in made
 
 
 def test_aims_are_bold_where_median_and_ninetieth_percentile_are_met(script: dict[str, Any]) -> None:

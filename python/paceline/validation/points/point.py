@@ -39,6 +39,9 @@ class Server:
         Replicas; with ``prefill``, all of them.
     prefill
         Of them, those that only prefill; 0: prompts and decodes share instances.
+    network
+        With ``prefill``, the link between instances that is assumed, a port a GPU, where the data do not say
+        which it is.
     max_num_seqs, max_num_batched_tokens
         The scheduler's limits; None: the engine's defaults.
     receive_interval
@@ -61,6 +64,7 @@ class Server:
     expert_parallel: bool = False
     instances: int = 1
     prefill: int = 0
+    network: str | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     receive_interval: int = 1
@@ -125,6 +129,12 @@ class Point:
             return "edge of capacity"
         return "light" if self.in_flight <= 8 else "busy" if self.in_flight <= 64 else "heavy"
 
+    def _load(self) -> str:
+        """Return how requests are sent, or that prefill is apart."""
+        if not self.server.prefill:
+            return self.workload.kind
+        return "prefill apart, network assumed" if self.server.network else "prefill apart"
+
     def groups(self) -> Mapping[str, str]:
         """Return the group of each kind that the point is in."""
         server = self.server
@@ -135,7 +145,7 @@ class Point:
             "precision": self.precision,
             "parallel": server.parallel,
             "regime": self.regime,
-            "load": "prefill apart" if server.prefill else self.workload.kind,
+            "load": self._load(),
             "layers": "dense" if server.model.experts is None else "mixture",
             "data": self.id.partition("#")[0],
         }

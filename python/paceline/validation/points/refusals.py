@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["APART", "ATTENTION_PARALLEL", "DRAFTS", "MIXED_EXPERTS", "NotModelled"]
+__all__ = ["APART", "ATTENTION_PARALLEL", "DRAFTS", "MIXED_EXPERTS", "WIDE", "NotModelled"]
 
-APART = "prefill and decode apart, over a network that the data do not describe"
+APART = "prefill and decode apart, on instances that the data do not describe"
 ATTENTION_PARALLEL = "attention data parallelism"
 DRAFTS = "drafts tokens (MTP), of an acceptance that the data do not have"
 MIXED_EXPERTS = "experts that are both split and dealt out"
+WIDE = "more than eight GPUs an instance, over a network that the data do not describe"
 
 
 class NotModelled(Exception):

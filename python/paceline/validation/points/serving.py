@@ -10,7 +10,7 @@ from typing import Literal
 from paceline import _check
 from paceline._arguments import typed
 from paceline.cost import Roofline
-from paceline.deployment import Cluster, Instance, Links
+from paceline.deployment import Cluster, Instance, Links, Medium
 from paceline.errors import ConfigError, FitError
 from paceline.hosts import EngineHost, version_key
 from paceline.kernels import Table
@@ -156,7 +156,8 @@ def cluster_of(
             if cost == "tables"
             else Roofline(expert_parallel=server.expert_parallel),
         )
-        links = Links(port="nvlink-h100") if server.prefill else None
+        port = Medium.load(server.network or "nvlink-h100").beside(server.tensor_parallel)
+        links = Links(port=port) if server.prefill else None
         cluster = Cluster(server.instances * [instance], links=links)
         host = _host(server, cost) if hosts else None
         return cluster if host is None else host.on(cluster)
@@ -190,6 +191,21 @@ def policy_of(server: Server) -> Policy:
     not modelled: vLLM's stands for it, with TensorRT-LLM's limits and whole prompts, as it cuts prompts only
     where ``enable_chunked_prefill`` is set.
     """
+    one = _one_instance(server)
+    if server.prefill:
+        _check.count("instances that decode", server.instances - server.prefill)
+        return disaggregated(
+            prefill=server.prefill,
+            decode=server.instances - server.prefill,
+            scheduler=one.scheduler,  # type: ignore[arg-type]  # one, not by pool
+        )
+    if server.instances > 1:
+        return replace(one, on_arrival=pick(min=0, ties="random"))
+    return one
+
+
+def _one_instance(server: Server) -> Policy:
+    """Return the scheduler of an instance, as a policy."""
     if server.engine == "sglang":
         return sglang(
             chunked_prefill_size=server.max_num_batched_tokens or _SGLANG_CHUNK,
@@ -202,23 +218,13 @@ def policy_of(server: Server) -> Policy:
     seats = server.max_num_seqs
     if seats is None and version and version <= _FEW_SEATS:
         seats = 256
-    policy = vllm(
+    return vllm(
         version="0.11" if version and version <= (0, 11) else "0.33",
         prefix_caching=server.prefix_caching,
         max_num_batched_tokens=server.max_num_batched_tokens,
         max_num_seqs=seats,
         async_scheduling=decides_ahead(server.version) or server.version in _ASYNCHRONOUS,
     )
-    if server.prefill:
-        _check.count("instances that decode", server.instances - server.prefill)
-        return disaggregated(
-            prefill=server.prefill,
-            decode=server.instances - server.prefill,
-            scheduler=policy.scheduler,  # type: ignore[arg-type]  # one, not by pool
-        )
-    if server.instances > 1:
-        return replace(policy, on_arrival=pick(min=0, ties="random"))
-    return policy
 
 
 def _trtllm(server: Server) -> Policy:

@@ -140,16 +140,39 @@ def test_points_to_which_something_was_fitted_say_so(tmp_path: Path) -> None:
 def test_rows_of_low_quality_and_of_other_designs_are_refused(tmp_path: Path) -> None:
     changes: list[dict[str, Any]] = [
         {"src": "together-tuned"},
-        {"disagg": True},
+        {"disagg": True, "prefill_num_workers": 0},
+        {"disagg": True, "prefill_tp": 4},
         {"spec_method": "mtp"},
         {"decode_dp_attention": True},
         {"decode_tp": 8, "decode_ep": 2},
     ]
     write(tmp_path / "a.csv", [{**samples.INFERENCEX, **changed} for changed in changes])
-    words = ("low quality", "apart", "drafts", "attention data", "both split and dealt out")
+    words = (
+        "low quality",
+        "do not describe",
+        "split in different ways",
+        "drafts",
+        "attention data",
+        "both split and dealt out",
+    )
     found = refusals(tmp_path)
     assert len(found) == len(words)
     assert all(word in reason for word, reason in zip(words, found, strict=True))
+
+
+def test_instances_apart_are_joined_by_a_network_that_is_assumed(tmp_path: Path) -> None:
+    apart = {"disagg": True, "framework": "dynamo-sglang", "prefill_num_workers": 2, "decode_num_workers": 4}
+    write(tmp_path / "a.csv", [{**samples.INFERENCEX, **apart}])
+    point = only_point(tmp_path)
+    server = point.server
+    assert (server.engine, server.prefill, server.instances, server.network) == (
+        "sglang",
+        2,
+        6,
+        "infiniband-ndr",
+    )
+    assert (point.groups()["load"], point.in_flight) == ("prefill apart, network assumed", 2.0)
+    assert "throughput" not in point.measured, "the data have it by GPUs of both kinds"
 
 
 def test_a_saturated_server_takes_a_token_for_each_running_request_in_turn(tmp_path: Path) -> None:

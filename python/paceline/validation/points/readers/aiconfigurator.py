@@ -8,7 +8,14 @@ from paceline.validation.points.names import gpu_of, model_of
 from paceline.validation.points.point import Engine, Point, Server
 from paceline.validation.points.readers.scripts import Flags, fitted_on, flags_of
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
-from paceline.validation.points.refusals import APART, ATTENTION_PARALLEL, DRAFTS, MIXED_EXPERTS, NotModelled
+from paceline.validation.points.refusals import (
+    APART,
+    ATTENTION_PARALLEL,
+    DRAFTS,
+    MIXED_EXPERTS,
+    WIDE,
+    NotModelled,
+)
 from paceline.validation.points.workloads import Closed
 
 __all__ = ["COLUMNS", "read"]
@@ -38,13 +45,16 @@ def read(file: Path, name: str) -> Found:
 def _point(place: str, row: Row) -> Point:
     _check_modelled(row)
     model, precision = model_of(row["model_path"], row["precision"] or row["gemm_quant_mode"])
+    gpu = gpu_of(row["system"])
+    if row["mode"] != "agg":
+        raise NotModelled(APART)
     tensor, whole = _split(row, mixture=model.experts is not None)
     version = row["backend_version"] or ""
     version = version if version[:1].isdigit() else ""
     measured = known(ttft=1e-3 * row["silicon_ttft_ms"], tpot=1e-3 * row["silicon_tpot_ms"])
     sweep = row["source"].startswith(_SWEEP)
     least = _LEAST.get((row["backend"], version)) if sweep else None
-    engine, gpu, concurrency = _ENGINES[row["backend"]], gpu_of(row["system"]), row["concurrency"]
+    engine, concurrency = _ENGINES[row["backend"]], row["concurrency"]
     fitted = "how equal lengths are" if least else fitted_on(engine, version, model.name, gpu)
     flags = Flags() if sweep else flags_of(engine, model.name, gpu, tensor, (row["isl"], concurrency))
     return Point(
@@ -80,8 +90,6 @@ def _check_modelled(row: Row) -> None:
     NotModelled
         With the reason.
     """
-    if row["mode"] != "agg":
-        raise NotModelled(APART)
     if row["spec_method"] == "unknown":
         raise NotModelled("may draft tokens (MTP): the data do not say")
     if row["spec_method"] == "mtp":
@@ -90,7 +98,8 @@ def _check_modelled(row: Row) -> None:
         raise NotModelled("the requests in flight are not in the data")
     if row["backend_version"] == "0.12.0" and "Llama-3.1-8B" in row["model_path"]:
         raise NotModelled("doubtful: its concurrency implies 1.5 PFLOP/s of an H200")
-    if (row["attention_dp_size"] or 1) > 1:
+    sides = ("attention_dp_size", "prefill_attention_dp_size", "decode_attention_dp_size")
+    if any((row.get(side) or 1) > 1 for side in sides):
         raise NotModelled(ATTENTION_PARALLEL)
     if (row["pp_size"] or 1) > 1:
         raise NotModelled("pipeline parallelism")
@@ -116,7 +125,7 @@ def _split(row: Row, *, mixture: bool) -> tuple[int, bool]:
     if split == dealt and tensor == split * dealt:
         tensor, split = dealt, 1
     if tensor > 8:
-        raise NotModelled("more than eight GPUs an instance, over a network that the data do not describe")
+        raise NotModelled(WIDE)
     if split > 1 and dealt > 1:
         raise NotModelled(MIXED_EXPERTS)
     return tensor, dealt > 1

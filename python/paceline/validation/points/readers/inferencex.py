@@ -9,13 +9,30 @@ from paceline.validation.points.names import engine_version, gpu_of, model_of
 from paceline.validation.points.point import Engine, Point, Server
 from paceline.validation.points.readers.scripts import fitted_on, flags_of
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
-from paceline.validation.points.refusals import APART, ATTENTION_PARALLEL, DRAFTS, MIXED_EXPERTS, NotModelled
+from paceline.validation.points.refusals import (
+    APART,
+    ATTENTION_PARALLEL,
+    DRAFTS,
+    MIXED_EXPERTS,
+    WIDE,
+    NotModelled,
+)
 from paceline.validation.points.workloads import Closed
 
 __all__ = ["COLUMNS", "read"]
 
 COLUMNS = ("framework", "conc", "median_tpot", "median_ttft", "decode_tp", "decode_ep", "is_multinode")
-_ENGINES: dict[str, Engine] = {"vllm": "vllm", "sglang": "sglang", "trt": "trtllm"}
+_ENGINES: dict[str, Engine] = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "trt": "trtllm",
+    "dynamo-sglang": "sglang",
+    "dynamo-trt": "trtllm",
+    "dynamo-trtllm": "trtllm",
+}
+#: Between instances that prefill and that decode, a port a GPU. The data do not say: it is taken that nodes
+#: of eight GPUs have as many adapters of 400 Gb/s, and racks of GB200 NVLink.
+_NETWORKS = {"h200": "infiniband-ndr", "b200": "infiniband-ndr", "gb200": "nvlink-gb200"}
 
 
 def read(file: Path, name: str) -> Found:
@@ -26,19 +43,22 @@ def read(file: Path, name: str) -> Found:
 def _point(place: str, row: Row) -> Point:
     if row["src"].startswith("together"):
         raise NotModelled("doubtful: a set of low quality")
-    if row["disagg"] or row["is_multinode"]:
-        raise NotModelled(APART)
     if row["spec_method"] != "none":
         raise NotModelled(DRAFTS)
-    if row["decode_dp_attention"]:
+    if row["decode_dp_attention"] or row["prefill_dp_attention"]:
         raise NotModelled(ATTENTION_PARALLEL)
     model, precision = model_of(row["model"], row["precision"])
+    gpu = gpu_of(row["hardware"])
+    prefill, decode = _instances(row)
+    network = _NETWORKS.get(gpu) if prefill else None
+    if prefill and network is None:
+        raise NotModelled(APART)
     tensor, dealt = row["decode_tp"], row["decode_ep"] or 1
     if dealt not in (1, tensor):
         raise NotModelled(MIXED_EXPERTS)
     statistic: Literal["mean", "median"] = "median" if row["mean_tpot"] is None else "mean"
     throughput = row["output_tput_per_gpu"]
-    engine, gpu = _ENGINES[row["framework"]], gpu_of(row["hardware"])
+    engine = _ENGINES[row["framework"]]
     version = engine_version(row["image"])
     flags = flags_of(engine, model.name, gpu, tensor, (row["isl"], row["conc"]))
     return Point(
@@ -50,6 +70,9 @@ def _point(place: str, row: Row) -> Point:
             gpu=gpu,
             tensor_parallel=tensor,
             expert_parallel=dealt > 1,
+            instances=prefill + decode,
+            prefill=prefill,
+            network=network,
             **flags._asdict(),
         ),
         precision=precision,
@@ -64,9 +87,30 @@ def _point(place: str, row: Row) -> Point:
             tpot=row[f"{statistic}_tpot"],
             e2e=row[f"{statistic}_e2el"],
             # By the GPUs of tensor parallelism: num_decode_gpu counts those of experts a second time.
-            throughput=None if throughput is None or statistic == "median" else throughput * tensor,
+            throughput=None
+            if prefill or throughput is None or statistic == "median"
+            else throughput * tensor,
         ),
         statistic=statistic,
-        in_flight=float(row["conc"]),
-        fitted=fitted_on(engine, version, model.name, gpu),
+        in_flight=row["conc"] / decode,
+        fitted="" if prefill else fitted_on(engine, version, model.name, gpu),
     )
+
+
+def _instances(row: Row) -> tuple[int, int]:
+    """Return the instances that prefill and those that decode; one that does both counts as the latter.
+
+    Raises
+    ------
+    NotModelled
+        If the data do not list them, or they are split in different ways.
+    """
+    if not (row["disagg"] or row["is_multinode"]):
+        return 0, 1
+    if not row["prefill_num_workers"] or not row["decode_num_workers"]:
+        raise NotModelled(APART)
+    if row["decode_tp"] > 8:
+        raise NotModelled(WIDE)
+    if (row["prefill_tp"], row["prefill_ep"]) != (row["decode_tp"], row["decode_ep"]):
+        raise NotModelled("prefill and decode apart, split in different ways")
+    return row["prefill_num_workers"], row["decode_num_workers"]
