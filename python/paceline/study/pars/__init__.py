@@ -21,7 +21,8 @@ def run(work: Work) -> Study:
     Parameters
     ----------
     work
-        ``quick`` takes 200 prompts of Alpaca and of AlpacaEval, two models' answers, and bursts of 200.
+        ``quick`` takes 200 prompts of Alpaca and of AlpacaEval, two models' answers, two folds, bursts of
+        200, every other load and every fourth tau.
         ``data`` is a folder with Alpaca, AlpacaEval and ServeGen's lengths (see the README of the traces).
 
     Returns

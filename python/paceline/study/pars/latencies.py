@@ -68,6 +68,8 @@ class Latencies:
         self.work = work
         self.requests = work.pick(2_000, 200)
         self.seeds = range(work.pick(5, 2))
+        self.loads = LOADS[1::2] if work.quick else LOADS
+        self.taus = TAUS[::4] if work.quick else TAUS
         self.trials: Trials[Latency] = Trials(latency, work)
 
     def systems(self, corpus: str) -> list[str]:
@@ -178,7 +180,7 @@ class Latencies:
     def rates_page(self) -> dict[str, Content]:
         """Return latencies by arrival rate."""
         self._prepare(None)
-        self._prepare(*LOADS)
+        self._prepare(*self.loads)
         rows = [
             {
                 "requests": self.corpora[corpus].title,
@@ -190,13 +192,13 @@ class Latencies:
             }
             for corpus in self.corpora
             for system in self.systems(corpus)
-            for load in LOADS
+            for load in self.loads
             for found in (self.found(corpus, system, load),)
         ]
         frame = pl.DataFrame(rows)
         table = frame.pivot("load", index=["requests", "scheduler"], values="mean, s/token")
         p90 = frame.pivot("load", index=["requests", "scheduler"], values="P90, s/token")
-        formats = dict.fromkeys([str(load) for load in LOADS], ".3f")
+        formats = dict.fromkeys([str(load) for load in self.loads], ".3f")
         shown = frame.with_columns(pl.col("mean, s/token", "P90, s/token").log10().name.suffix(", log10"))
         return {
             "mean-latency": Table(table, formats),
@@ -217,7 +219,7 @@ class Latencies:
 
     def noise_page(self) -> dict[str, Content]:
         """Return the gain over FCFS by the tau of the scores."""
-        noises = [Noise(tau=tau, kind=kind) for kind in ("gaussian", "outliers") for tau in TAUS]
+        noises = [Noise(tau=tau, kind=kind) for kind in ("gaussian", "outliers") for tau in self.taus]
         corpora = [corpus for corpus in ("llama", "r1") if corpus in self.corpora]
         chosen: list[str | Noise] = ["fcfs", *noises]
         self._prepare(None)

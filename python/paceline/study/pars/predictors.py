@@ -85,10 +85,10 @@ class Predictors:
         return tau_with_interval([len(prompt) for prompt in at.prompts], at.lengths, resamples=300)
 
     def _cross_fitted(self, method: str, source: str) -> _Scores:
-        at = self.corpora[source]
-        fold = np.random.default_rng(0).permutation(len(at)) % FOLDS
+        at, folds = self.corpora[source], self._work.pick(FOLDS, 2)
+        fold = np.random.default_rng(0).permutation(len(at)) % folds
         scores = np.empty(len(at))
-        for part in range(FOLDS):
+        for part in range(folds):
             held = fold == part
             scores[held] = self._trained(method, source, np.flatnonzero(~held)).score(
                 [at.prompts[row] for row in np.flatnonzero(held)]
