@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from differential.accumulators import accumulating
 from differential.policies import WireCase
@@ -24,7 +24,6 @@ def test_ranks_by_accumulators_decide_every_step_as_the_reference_does(case: Wir
         agree_on_usage(case, expected, leap=leap)
 
 
-@settings(max_examples=max(40, settings.default.max_examples))
 @given(case=accumulating())
 def test_requests_that_migrate_are_charged_where_they_are(case: WireCase) -> None:
     expected = reference(case)

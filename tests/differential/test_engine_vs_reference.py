@@ -21,7 +21,6 @@ BOTH = (False, True)
 
 
 @EACH
-@settings(max_examples=max(40, settings.default.max_examples))
 @given(data=st.data(), until=st.integers(0, 1500))
 def test_steps_rows_counters_and_gaps_are_those_of_the_reference(
     data: st.DataObject, until: int, kind: Kind

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from differential import wire
@@ -275,7 +275,6 @@ def test_without_moves_every_step_decides_the_same(case: WireCase) -> None:
         agree_on_usage(case, expected, leap=leap)
 
 
-@settings(max_examples=max(40, settings.default.max_examples))
 @given(case=policies(), until=st.integers(0, 800))
 def test_steps_rows_counters_and_paces_are_those_of_the_reference(case: WireCase, until: int) -> None:
     """Each case is drawn and replayed once for all of these, and once more up to the moment ``until``."""

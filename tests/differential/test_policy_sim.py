@@ -135,7 +135,7 @@ def test_every_request_gets_all_tokens_and_its_latency_splits_into_parts() -> No
         ("finished", "preempted", "displaced", "copied", "overflowed", "moved", "queued", "unfinished"), 0
     )
 
-    @settings(max_examples=max(60, settings.default.max_examples))
+    @settings(max_examples=max(40, settings.default.max_examples))
     @given(case=policies())
     def look(case: WireCase) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from differential.policies import HANDOVERS, WireCase, policies
@@ -21,7 +21,6 @@ def handed_over(draw: st.DrawFn) -> WireCase:
     return WireCase(requests=case.requests, config={**case.config, "handover": draw(HANDOVERS)})
 
 
-@settings(max_examples=max(40, settings.default.max_examples))
 @given(case=handed_over(), leap=st.booleans())
 def test_blocks_tokens_and_times_are_conserved(case: WireCase, leap: bool) -> None:
     blocks_are_at_the_source_or_at_the_target(case)

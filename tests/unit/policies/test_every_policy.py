@@ -308,13 +308,16 @@ CLUSTERED: dict[str, st.SearchStrategy[Policy]] = {
 }
 """Policies that route, for clusters of four instances."""
 
+FEW = settings.default.max_examples // 3
+"""Draws of each policy; tests/search draws the mechanisms of all policies together."""
+
 
 def test_no_policy_is_left_out() -> None:
     assert {name.partition(",")[0] for name in (*STRATEGIES, *CLUSTERED)} == set(names())
 
 
 @pytest.mark.parametrize("name", CLUSTERED)
-@settings(max_examples=8)
+@settings(max_examples=FEW)
 @given(data=st.data(), workload=workloads())
 def test_it_ends_on_a_cluster_and_is_the_same_when_read_back(
     name: str, data: st.DataObject, workload: dict[str, Any]
@@ -339,6 +342,7 @@ def test_it_ends_on_a_cluster_and_is_the_same_when_read_back(
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
+@settings(max_examples=FEW)
 @given(data=st.data(), workload=workloads())
 def test_it_ends_and_leaping_changes_nothing(
     name: str, data: st.DataObject, workload: dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import paceline
@@ -151,7 +151,6 @@ def loads(draw: st.DrawFn) -> tuple[Trace, Concurrency | None]:
     return trace, draw(st.sampled_from([most, most, None]))
 
 
-@settings(max_examples=max(60, settings.default.max_examples))
 @given(load=loads(), caching=st.booleans())
 def test_a_closed_loop_is_the_open_loop_of_its_arrivals_and_leaps(
     load: tuple[Trace, Concurrency | None], caching: bool

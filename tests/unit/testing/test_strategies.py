@@ -13,7 +13,7 @@ from paceline.testing.strategies import clusters, instances, policies, traces
 def test_much_happens_in_what_is_drawn() -> None:
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=300, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(max_examples=120, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(trace=traces(), cluster=clusters(), policy=policies())
     def look(trace: paceline.Trace, cluster: paceline.Cluster, policy: paceline.Policy) -> None:
         result = paceline.replay(trace, cluster, policy)

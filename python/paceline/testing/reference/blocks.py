@@ -63,7 +63,7 @@ class BlockPool:
     @property
     def known_free(self) -> int:
         """Free blocks whose content could still be hit."""
-        return sum(block in self._content for block in self._queue)
+        return sum(map(self._content.__contains__, self._queue))
 
     def is_free(self, block: int) -> bool:
         """Whether no sequence holds the block."""
