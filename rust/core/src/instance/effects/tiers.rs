@@ -114,6 +114,24 @@ impl Effects<'_> {
         }
     }
 
+    /// Ends a request in the tier that moves to another instance. Its blocks are freed once they have been read.
+    pub(super) fn depart_from_tier(&mut self, slot: Slot) {
+        let runs = !self.on.run.is_idle();
+        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        rare();
+        let state = &self.on.requests[slot];
+        tier.depart(slot, state.computed, state.blocks.blocks(), runs);
+    }
+
+    /// Has a request enter the tier that is admitted with KV which another instance has sent.
+    pub(super) fn receive_in_tier(&mut self, slot: Slot) {
+        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        rare();
+        let state = &self.on.requests[slot];
+        self.on.kv.give_again(&state.blocks);
+        tier.receive(slot, state.request, state.owner());
+    }
+
     /// Has a request leave that was cancelled while it waited. Its blocks are free once its load has ended.
     pub(super) fn leave_tier(&mut self, slot: Slot, now: Ticks) {
         let runs = !self.on.run.is_idle();
@@ -123,6 +141,9 @@ impl Effects<'_> {
             let at = if state.phase == Phase::Loading { Tier::Arriving } else { Tier::Ready };
             self.on.kv.leave(at, state.computed, &state.blocks);
             state.computed = tier.cancel_load(slot, state.computed);
+        } else if state.blocks.count() == 0 {
+            // Its KV was on no GPU.
+            state.computed = 0;
         }
         state.phase = Phase::Deferred;
         if tier.is_decided_ahead(runs) {

@@ -24,7 +24,7 @@ use uses::Uses;
 
 use super::request::Slot;
 use crate::config::TierConfig;
-use crate::kv::{Block, ChunkStore, ContentOwner, Link, Memory, StoredChunk};
+use crate::kv::{ChunkStore, ContentOwner, Link, Memory, StoredChunk};
 use crate::metrics::TierStats;
 use crate::time::Ticks;
 
@@ -284,6 +284,7 @@ impl HostTier {
     fn store_chunks(&mut self, id: u32, last: u32, memory: &Memory) -> Option<u32> {
         let used = self.uses.get(id);
         if last <= used.next_chunk {
+            self.uses.note_behind(id, false);
             return None;
         }
         let offered: Vec<_> = (used.next_chunk..last).map(|at| self.chunk(used.owner, at, memory)).collect();
