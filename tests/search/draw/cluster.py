@@ -52,9 +52,7 @@ def cluster(source: Source) -> Wire:
     if not any(routing[name] for name in later):
         for one in fleet:
             step_limits.adapters(source, one["scheduler"])
-    if tiered:
-        drawn["lockstep"] = None
-    for one in fleet if drawn["lockstep"] is None else ():
+    for one in fleet:
         tiers.tier(source, one)
     held = source.chance(0.15)
     if held:

@@ -260,11 +260,6 @@ impl Config {
         };
         let refused =
             |rule: &str| Err(Error::config(format!("instances[{i}].tier"), format!("must be null {rule}")));
-        if self.lockstep.is_some() {
-            return refused(
-                "where instances step together, was given: a step that waits for copies is not modelled with that",
-            );
-        }
         if self.routers.relay.is_some() {
             return refused("where reports are relayed, was given");
         }
