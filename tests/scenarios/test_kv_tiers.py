@@ -14,6 +14,7 @@ from paceline import (
     Cluster,
     Draft,
     Instance,
+    Links,
     Result,
     Speculation,
     Trace,
@@ -34,15 +35,21 @@ def run(
     speculation: Speculation | None = None,
     ahead: bool = False,
     sample: float | None = None,
+    cancel_ms: dict[int, float] | None = None,
     **tier: Any,
 ) -> Result:
-    """Replay rows of arrival in ms, prompt, output and session, with copies of ``block_ms`` for a block."""
+    """Replay rows of arrival in ms, prompt, output and session, with copies of ``block_ms`` for a block.
+
+    ``cancel_ms``: when clients cancel some of the rows, after they have sent them.
+    """
     arrivals, prompts, outputs, sessions = zip(*rows, strict=True)
+    after = cancel_ms or {}
     trace = Trace.from_columns(
         arrival=[ms / 1000 for ms in arrivals],
         prompt_tokens=list(prompts),
         output_tokens=list(outputs),
         session=list(sessions),
+        cancel_after=[None if row not in after else after[row] / 1000 for row in range(len(rows))],
     )
     fields = {"chunks": 1000, "bytes_per_s": BLOCK_BYTES / (block_ms / 1000), **tier}
     instance = Instance(
@@ -179,3 +186,37 @@ def test_no_request_is_preempted_that_the_step_in_flight_runs() -> None:
     assert [column(result, "preemptions") for result in results] == [[0, 0, 1]] * 2
     finishes = [column(result, "finish")[1] for result in results]
     assert finishes == pytest.approx([0.102 + 0.012, 0.102 + 0.011 + 0.012])
+
+
+def test_the_blocks_of_a_cancelled_load_are_free_once_it_has_ended() -> None:
+    # The load of 6 blocks takes from 2000 to 2012 ms, and its client cancels at 2005. The request of 2006
+    # needs 3 blocks, of which 2 are free until then. Its step takes 10 + 48 ms.
+    rows = [*PROMPTS, (2000, 100, 1, 0), (2006, 48, 1, 2)]
+    result = run(rows, block_ms=2, blocks=8, cancel_ms={2: 5})
+    assert column(result, "status")[2] == "cancelled"
+    assert column(result, "ttft")[3] == pytest.approx(0.006 + 0.058)
+    assert result.stats.instances[0].tier["loaded_blocks"] == 6
+
+
+def test_a_request_that_is_cancelled_leaves_what_it_has_computed_in_the_tier() -> None:
+    # The prompt takes 42 ms, and each decode 11. The 16th decode, from 207 to 218 ms, fills the third chunk.
+    # Cancelled before it begins, the request has stored two; in its course, three: the step is not cut off.
+    stored = {}
+    for ms in (206, 215):
+        result = run([(0, 32, 90, 0)], block_ms=1, blocks=8, cancel_ms={0: ms}, prompt_only=False)
+        stored[ms] = result.stats.instances[0].tier["stored_blocks"]
+    assert stored == {206: 2, 215: 3}
+
+
+def test_both_sides_of_a_hand_over_keep_chunks_in_their_tiers() -> None:
+    # The prompt of 96 tokens is 6 blocks. The decode instance offers them as it admits the request, and 2
+    # more with the output: the KV of the last token is not written, so 96 + 39 tokens are 8 blocks.
+    cache = PrefixCache(tiers=[Host(chunks=100, bytes_per_s=16e5, prompt_only=False)])
+    scheduler = policies.vllm(prefix_caching=cache).scheduler_of(0)
+    instance = Instance(
+        cost=Affine(step_s=0.01, token_s=0.001), num_blocks=20, kv_bytes=100, max_model_len=300
+    )
+    cluster = Cluster([instance, instance], links=Links(gbps=1))
+    trace = Trace.from_columns(arrival=[0.0], prompt_tokens=[96], output_tokens=[40])
+    result = replay(trace, cluster, policy=policies.disaggregated(scheduler=scheduler))
+    assert [one.tier["stored_blocks"] for one in result.stats.instances] == [6, 8]

@@ -25,7 +25,7 @@ def cluster(source: Source) -> Wire:
     selects = any(stages.has(one["scheduler"]["stages"], "select") for one in fleet)
     # Steps that are decided ahead beside drafts take no hand-overs.
     ahead = any("speculation" in one and one["scheduler"]["schedule_ahead"] for one in fleet)
-    moves = count > 1 and source.chance(0.65) and not tiered
+    moves = count > 1 and source.chance(0.65)
     early = moves and source.chance(0.25)
     hands_over = not (selects or ahead)
     overlaps = early and not any(stages.has(one["scheduler"]["stages"], "layered") for one in fleet)
@@ -52,11 +52,8 @@ def cluster(source: Source) -> Wire:
     if not any(routing[name] for name in later):
         for one in fleet:
             step_limits.adapters(source, one["scheduler"])
-        if tiered:
-            drawn["lockstep"] = drawn["handover"] = None
-        if drawn["lockstep"] is None and drawn["handover"] is None:
-            for one in fleet:
-                tiers.tier(source, one)
+    for one in fleet:
+        tiers.tier(source, one)
     held = source.chance(0.15)
     if held:
         # A condition on the instance or the request, in place of a rule that always picks one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search.draw import speculation
+from search.draw import ranking, speculation
 from search.draw.expressions import Wire
 from search.draw.source import Source
 
@@ -17,7 +17,7 @@ def prepare(source: Source, instance: Wire) -> None:
         "max_num_batched_tokens": source.pick((3, 5, 8, 17, 32, 64)),
         "stages": [{"kind": "running"}, {**admit, "count_decodes": True, "gather": None}],
         "exclusive_prefill": False,
-        "order": {"kind": source.pick(("arrival", "arrival", "priority"))},
+        "order": ranking.unranked(source, cached=True),
         "admission": {"kind": "wait"},
         "watermark_blocks": 0,
         "victim": source.pick(("latest", "worst")),
@@ -44,7 +44,7 @@ def tier(source: Source, instance: Wire) -> None:
     admit = scheduler["stages"][-1] if kinds else {}
     able = (
         scheduler["prefix_cache"] is not None
-        and scheduler["order"]["kind"] in ("arrival", "priority")
+        and scheduler["order"]["kind"] in ("arrival", "priority", "longest_prefix")
         and kinds == ["running", "admit"]
         and admit["chunked"]
         and admit["unless_preempted"]

@@ -253,23 +253,13 @@ impl Config {
         }
     }
 
-    /// Checks that chunks are kept in the host's memory only where requests stay, and steps start one by one.
+    /// Checks that chunks are kept in the host's memory only where steps start one by one.
     fn check_tiers(&self) -> Result<(), Error> {
         let Some(i) = self.instances.iter().position(|instance| instance.tier.is_some()) else {
             return Ok(());
         };
         let refused =
             |rule: &str| Err(Error::config(format!("instances[{i}].tier"), format!("must be null {rule}")));
-        if self.routing.may_migrate() || self.handover.is_some() {
-            return refused(
-                "where requests may migrate or are handed over, was given: their KV is not offered to a tier",
-            );
-        }
-        if self.lockstep.is_some() {
-            return refused(
-                "where instances step together, was given: a step that waits for copies is not modelled with that",
-            );
-        }
         if self.routers.relay.is_some() {
             return refused("where reports are relayed, was given");
         }

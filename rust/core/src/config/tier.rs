@@ -87,8 +87,8 @@ impl TierConfig {
                 "unless hash_lookahead of speculation is 0, was given: a chunk is named by its own tokens",
             );
         }
-        if !matches!(scheduler.order, QueueOrder::Arrival | QueueOrder::Priority) {
-            return refused("unless requests are queued by arrival or by priority, was given");
+        if matches!(scheduler.order, QueueOrder::Ranked(_)) {
+            return refused("where requests are ranked, was given");
         }
         let plain = |stage: &Stage| {
             matches!(stage, Stage::Running)

@@ -30,6 +30,8 @@ def accept_offers(state: State, step: Step, *, count_decodes: bool) -> None:
         memory.attach_prefix(request, hits, counted=False)
         memory.grow(request, request.computed + 1)
         request.place, request.memory = "receiving", "gpu"
+        if state.tier is not None:
+            state.tier.given(request)
         present = max(len(hits) * state.settings.block_tokens, handover.copied)
         handover.lacking = max(request.computed - present, 0)
         incoming.accepted.append(handover)

@@ -167,11 +167,15 @@ def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -
         memory.grow(request, offered.room)
         request.received_wait += step.start - request.spells[-1].start
         step.handed_over.append(request)
+        if state.tier is not None:
+            state.tier.admitted(request)
     elif state.tier is not None and request.load is not None:
         memory.grow(request, offered.room)
         end_load(state, request, step.start)
     elif request.memory is not None:
         state.copied_in += memory.move_to_gpu(request, offered.room)
+        if state.tier is not None:
+            state.tier.admitted(request)
     else:
         memory.attach_prefix(request, offered.hits)
         cached = len(offered.hits) * state.settings.block_tokens

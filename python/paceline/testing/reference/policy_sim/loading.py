@@ -75,6 +75,8 @@ def cancel_load(state: State, request: Request) -> None:
     if request.load is not None and not state.tier.use(request).seen:
         # The prefix cache does not know the blocks into which chunks are loaded.
         request.computed = request.load[1]
+    if request in state.incoming.received:
+        state.incoming.received.remove(request)
     request.place, request.load, request.memory = "gone", None, None
     if state.tier.leave(request):
         state.tier.free(request)

@@ -254,6 +254,8 @@ class Scheduler:
         forget_outcome(self.state, request)
         self.memory.register_known(request)
         request.memory = "host"
+        if self.state.tier is not None:
+            self.state.tier.leave(request, migrates=True)
         return self.memory.detach_blocks(request)
 
     def free_sent(self, blocks: list[int], request: Request) -> None:

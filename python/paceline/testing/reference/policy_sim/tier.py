@@ -141,7 +141,8 @@ class Tier:
         self._drops_last, self._ahead = drops_last, ahead
         self._begun: int | None = None  # the forward pass of the step in flight
         self._unseen: list[Job] = []  # reported by the latest step, which the next decision does not know
-        self._ended: list[tuple[Request, Use]] = []  # finished or cancelled since, likewise
+        # Finished, cancelled or migrated out since, likewise; the last with their computed tokens.
+        self._ended: list[tuple[Request, Use, int | None]] = []
         self._kept: list[Request] = []  # cancelled: their blocks are free once their load has ended
         self._uses: dict[Request, Use] = {}
         self._free: dict[Kind, int] = {"store": 0, "load": 0, "sync": 0}  # when each link is free
@@ -234,8 +235,13 @@ class Tier:
             use.seen = False
 
     def admitted(self, request: Request) -> None:
-        """Note that a request whose load has ended is admitted."""
-        self.loading.remove(request)
+        """Note that a request is admitted whose load has ended, or whose KV another instance has sent."""
+        if request in self.loading:
+            self.loading.remove(request)
+        self.given(request)
+
+    def given(self, request: Request) -> None:
+        """Note that the step gives a request its blocks."""
         self._now.allocated.update(request.blocks)
 
     def is_loading(self, request: Request) -> bool:
@@ -299,6 +305,8 @@ class Tier:
         chunks = tokens // self.chunk_tokens
         # With a draft head, the last chunk of a decode may still change.
         chunks -= self._drops_last and tokens > request.spec.prompt_tokens and not ended
+        # A request that was received, and cancelled before a step ran it, has given the tier no blocks.
+        chunks = min(chunks, len(use.blocks) // self.chunk_blocks)
         offered = {self._key(request, chunk): chunk for chunk in range(use.next_chunk, chunks)}
         if not offered:
             return None
@@ -345,16 +353,18 @@ class Tier:
                 job.reported = now
             actions.reported += reported
         self._unseen += actions.reported
-        self._ended += [(request, self.use(request)) for request in finished]
+        self._ended += [(request, self.use(request), None) for request in finished]
         if not self._ahead or self._begun is None:
             self.learn()
 
     def learn(self) -> None:
         """Know of the requests that have finished, and of the copies that were reported."""
         ended, self._ended = self._ended, []
-        for request, use in ended:
-            written = max(request.spec.prompt_tokens, request.tokens - 1)
-            written = request.computed if request.cancelled is not None else written
+        for request, use, written in ended:
+            if written is None and request.cancelled is not None:
+                written = request.computed
+            elif written is None:
+                written = max(request.spec.prompt_tokens, request.tokens - 1)
             self._finished.append((request, use, written))
             for job in use.jobs:
                 self._fence(job)
@@ -368,11 +378,14 @@ class Tier:
                 self._kept.remove(job.request)
                 self._memory.release(job.request)
 
-    def leave(self, request: Request) -> bool:
-        """Note that a request was cancelled; return whether the step that is decided next knows of it."""
+    def leave(self, request: Request, *, migrates: bool = False) -> bool:
+        """Note that a request was cancelled or migrates; return whether the step decided next knows of it."""
         if request in self.loading:
             self.loading.remove(request)
-        self._ended.append((request, self.use(request)))
+        self._ended.append((request, self.use(request), request.computed if migrates else None))
+        if migrates:
+            # It may come back, as another request to the tier.
+            del self._uses[request]
         known = not self._ahead or self._begun is None
         if known:
             self.learn()

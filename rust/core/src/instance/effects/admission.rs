@@ -159,6 +159,7 @@ impl Effects<'_> {
         } else {
             self.on.kv.load(computed, blocks, &mut state.blocks);
         }
+        self.receive_in_tier(slot);
         if offer.part != Part::SwappedInChunk && joins {
             self.join_late(slot, offer.part);
             return;

@@ -69,6 +69,7 @@ impl Effects<'_> {
             self.on.batch.remove(slot, &self.on.requests);
         }
         self.learn_outcome(slot);
+        self.depart_from_tier(slot);
         self.on.observers.stats.count_waiting(self.waiting(), now);
         if let Some(mut ranks) = self.ranks() {
             ranks.move_to(slot, List::Gone, now);

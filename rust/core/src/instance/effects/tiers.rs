@@ -114,6 +114,24 @@ impl Effects<'_> {
         }
     }
 
+    /// Ends a request in the tier that moves to another instance. Its blocks are freed once they have been read.
+    pub(super) fn depart_from_tier(&mut self, slot: Slot) {
+        let runs = !self.on.run.is_idle();
+        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        rare();
+        let state = &self.on.requests[slot];
+        tier.depart(slot, state.computed, state.blocks.blocks(), runs);
+    }
+
+    /// Has a request enter the tier that is admitted with KV which another instance has sent.
+    pub(super) fn receive_in_tier(&mut self, slot: Slot) {
+        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        rare();
+        let state = &self.on.requests[slot];
+        self.on.kv.give_again(&state.blocks);
+        tier.receive(slot, state.request, state.owner());
+    }
+
     /// Has a request leave that was cancelled while it waited. Its blocks are free once its load has ended.
     pub(super) fn leave_tier(&mut self, slot: Slot, now: Ticks) {
         let runs = !self.on.run.is_idle();
@@ -123,6 +141,9 @@ impl Effects<'_> {
             let at = if state.phase == Phase::Loading { Tier::Arriving } else { Tier::Ready };
             self.on.kv.leave(at, state.computed, &state.blocks);
             state.computed = tier.cancel_load(slot, state.computed);
+        } else if state.blocks.count() == 0 {
+            // Its KV was on no GPU.
+            state.computed = 0;
         }
         state.phase = Phase::Deferred;
         if tier.is_decided_ahead(runs) {
@@ -193,7 +214,7 @@ impl Effects<'_> {
         scheduled.collect()
     }
 
-    /// Sends the copies that begin once the first step of a run has ended.
+    /// Sends the copies that begin once the first step of a run has ended, where its length is known as it starts.
     pub(in crate::instance) fn send_copies(&mut self, run: &Run) {
         if let Some(tier) = self.on.tier.as_deref_mut() {
             tier.send_others(run.after(1));
@@ -203,16 +224,20 @@ impl Effects<'_> {
     /// Notes when the last steps of a run began that are applied, where steps are decided ahead.
     pub(super) fn note_launches(&mut self, run: &Run, steps: u64) {
         let Some(tier) = self.on.tier.as_deref_mut() else { return };
-        let begins = |step: u64| if step == 0 { run.start + run.copying } else { run.after(step) };
-        tier.note_launches((steps > 1).then(|| begins(steps - 2)), begins(steps - 1));
+        let begins = |step: u64| if step == 0 { tier.begins(run.start) } else { run.after(step) };
+        let (before, latest) = ((steps > 1).then(|| begins(steps - 2)), begins(steps - 1));
+        tier.note_launches(before, latest);
     }
 
     /// Ends the last step of a run in the tier.
     pub(super) fn end_tier_step(&mut self, run: &Run, now: Ticks) {
+        let leap = self.on.settings.leap;
         let Some(tier) = self.on.tier.as_deref_mut() else { return };
         let start = run.after(run.steps - 1);
-        let begins = if run.steps == 1 { start + run.copying } else { start };
-        tier.end_step((start, begins), now);
+        if !leap {
+            tier.send_others(now);
+        }
+        tier.end_step(start, now);
         self.free_unloaded(now);
     }
 

@@ -52,7 +52,9 @@ impl Stages<'_> {
         }
         if self.effects.tier.is_some() {
             rare();
-            self.effects.send_copies(&run);
+            if self.effects.settings.leap {
+                self.effects.send_copies(&run);
+            }
             run.steps = self.steps_before_copies_matter(&run);
         }
         let ends = u128::from(now) + u128::from(copying) + series.total(run.steps);

@@ -20,7 +20,7 @@ pub(super) struct Ahead {
     pub(super) waits: Option<Ticks>,
     /// Copies that have ended, as the latest step reported.
     pub(super) unseen: Vec<(u32, Job)>,
-    /// Requests that had ended and that the step which was formed preempted: the next one knows of their end.
+    /// Requests that have left: the step after the one that was formed knows of it.
     pub(super) ended: Vec<u32>,
     /// Whether the step after the one that was formed knows more than that.
     pub(super) news: bool,
@@ -71,9 +71,9 @@ impl HostTier {
     /// Makes known what the latest step reported.
     pub(in crate::instance) fn learn_reports(&mut self) {
         let Some(ahead) = &mut self.ahead else { return };
-        let unseen = std::mem::take(&mut ahead.unseen);
-        ahead.news |= !unseen.is_empty() || !ahead.ended.is_empty();
-        self.finished.append(&mut ahead.ended);
+        let (unseen, ended) = (std::mem::take(&mut ahead.unseen), std::mem::take(&mut ahead.ended));
+        ahead.news |= !unseen.is_empty() || !ended.is_empty();
+        ended.into_iter().for_each(|id| self.fence(id));
         for (id, job) in unseen {
             self.end_job(id, &job);
         }

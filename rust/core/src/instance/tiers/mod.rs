@@ -24,7 +24,7 @@ use uses::Uses;
 
 use super::request::Slot;
 use crate::config::TierConfig;
-use crate::kv::{Block, ChunkStore, ContentOwner, Link, Memory, StoredChunk};
+use crate::kv::{ChunkStore, ContentOwner, Link, Memory, StoredChunk};
 use crate::metrics::TierStats;
 use crate::time::Ticks;
 
@@ -284,6 +284,7 @@ impl HostTier {
     fn store_chunks(&mut self, id: u32, last: u32, memory: &Memory) -> Option<u32> {
         let used = self.uses.get(id);
         if last <= used.next_chunk {
+            self.uses.note_behind(id, false);
             return None;
         }
         let offered: Vec<_> = (used.next_chunk..last).map(|at| self.chunk(used.owner, at, memory)).collect();
@@ -368,9 +369,14 @@ impl HostTier {
         open.interval.get_or_insert_with(|| link.send(open.blocks, now)).ends
     }
 
-    /// Ends a step whose forward pass began at `begins`: learns of the copies that have ended.
-    pub(in crate::instance) fn end_step(&mut self, (start, begins): (Ticks, Ticks), now: Ticks) {
-        let looked = self.ahead.as_ref().map_or(begins, |ahead| ahead.looked());
+    /// When the forward pass begins of a step that starts at `start`: only the first one of a run waits for copies.
+    pub(in crate::instance) fn begins(&self, start: Ticks) -> Ticks {
+        if start == self.log.step.start { self.log.step.begins } else { start }
+    }
+
+    /// Ends a step that started at `start`: learns of the copies that have ended.
+    pub(in crate::instance) fn end_step(&mut self, start: Ticks, now: Ticks) {
+        let looked = self.ahead.as_ref().map_or_else(|| self.begins(start), |ahead| ahead.looked());
         self.learn(Some(start), looked, now);
     }
 

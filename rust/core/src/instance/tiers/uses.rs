@@ -19,9 +19,9 @@ pub(super) struct Used {
     pub(super) jobs: Vec<u32>,
     /// Whether a step has seen that its load has ended.
     pub(super) promoted: bool,
-    /// Whether its latest store found no room.
+    /// Whether its latest store found no room, or it has not offered chunks that another instance has sent.
     behind: bool,
-    /// Of a finished request: its chunks, and its blocks if some of them were not offered.
+    /// Of a request that has left: its chunks that may be stored, and its blocks.
     pub(super) rest: u32,
     pub(super) blocks: Vec<Block>,
     /// The slot that it keeps once it was cancelled, until its load has ended.
@@ -39,7 +39,7 @@ pub(super) struct Uses {
     all: Vec<Option<Used>>,
     vacant: Vec<u32>,
     by_slot: Vec<u32>,
-    /// Those whose latest store found no room.
+    /// Those that are behind.
     behind: u64,
 }
 
