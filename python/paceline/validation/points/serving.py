@@ -42,11 +42,11 @@ _FEW_SEATS = (0, 8)
 _ASYNCHRONOUS = ("0.11.1",)
 #: TensorRT-LLM's defaults of ``max_num_tokens`` and ``max_batch_size``, and the tokens of its KV blocks.
 _TRTLLM = (8192, 2048, 32)
-#: FLOP/s of vLLM's MXFP4 experts on one Hopper GPU in Marlin's kernels (``VLLM_MXFP4_USE_MARLIN=1`` in
-#: InferenceX's script for H200), of which there are no tables. By TTFT alone, halves of the points of
-#: gpt-oss-120b fit 135 to 150 (more on one GPU, less on eight), and the runs of 0.22.0 fit 190, which helps
-#: TTFT, TPOT and E2E latency of all of them.
-_MARLIN_FLOPS = 190e12
+#: vLLM's MXFP4 experts on Hopper run in Marlin's kernels (``VLLM_MXFP4_USE_MARLIN=1`` in InferenceX's script
+#: for H200), of which there are no tables: FLOP/s of a GPU, and seconds of a layer for each token whatever the
+#: GPUs. Fitted to TTFT by split of half of the points of gpt-oss-120b: rates of 190, 145, 118 and 75 TFLOP/s on
+#: 1, 2, 4 and 8 GPUs lie on this line.
+_MARLIN_FLOPS, _MARLIN_TOKEN_S = 244e12, 230e-9
 #: SGLang's default of ``chunked_prefill_size`` on GPUs of 80 GB and more.
 _SGLANG_CHUNK = 8192
 
@@ -113,7 +113,7 @@ def _marlin_token_s(server: Server) -> float:
     if experts is None or experts.dtype != "mxfp4" or not slow:
         return 0.0
     flop = 6 * server.model.hidden_size * experts.intermediate_size * experts.per_token
-    return flop / server.tensor_parallel / _MARLIN_FLOPS
+    return flop / server.tensor_parallel / _MARLIN_FLOPS + _MARLIN_TOKEN_S
 
 
 @typed()
