@@ -22,8 +22,12 @@ for threads in ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 # `pytest_collection_finish`.
 gc.disable()
 
-# Under `pytest -n`, a file of these runs in one worker: its tests share replays that take seconds each.
-SHARE_REPLAYS = ("tests/unit/study/",)
+# Under `pytest -n`, a file of these runs in one worker: its tests share replays, draws or pages.
+SHARE_REPLAYS = (
+    "tests/unit/study/",
+    "tests/unit/synthesis/test_session_presets.py",
+    "tests/unit/report/test_page.py",
+)
 # These files share one quick run of a study, and a worker.
 SHARE_A_STUDY = ("tests/unit/study/test_layered_prefill.py", "tests/cli/test_study.py")
 # These start before all others, so that no worker is left alone with one at the end.

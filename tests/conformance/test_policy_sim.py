@@ -30,7 +30,7 @@ KINDS: dict[str, ModuleType] = {
 }
 
 
-FEW = 400
+FEW = 250
 
 
 def configuration(log: DecisionLog, until: int | None) -> dict[str, Any]:

@@ -133,5 +133,9 @@ def block_ids(salt: int, rows: Mapping[str, Whole], block_tokens: int) -> pl.Ser
     owner = np.where(place < common, np.repeat(group, blocks), np.repeat(context, blocks) + 2**_OWNER_BITS)
     ids = (owner.astype(np.uint64) << np.uint64(_PLACE_BITS)) + place.astype(np.uint64)
     ids += np.uint64(salt % 2**_SALT_BITS) << np.uint64(_OWNER_BITS + 1 + _PLACE_BITS)
-    lists = np.split(ids, ends[:-1]) if len(ends) else []
-    return pl.Series("prefix", lists, dtype=pl.List(pl.UInt64))
+    row = pl.Series("row", np.repeat(np.arange(len(blocks)), blocks), dtype=pl.Int64)
+    lists = pl.DataFrame([row, pl.Series("prefix", ids)]).group_by("row", maintain_order=True).agg("prefix")
+    every = pl.DataFrame({"row": pl.Series(np.arange(len(blocks)), dtype=pl.Int64)})
+    found = every.join(lists, on="row", how="left", maintain_order="left")["prefix"]
+    # A prompt without a whole block has no ids.
+    return found.fill_null(pl.Series([[]], dtype=pl.List(pl.UInt64)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from scipy import stats
 
 import paceline
 from paceline import SLO, Affine, Cluster, ConfigError, Instance, Policy, Trace, policies
@@ -69,6 +68,8 @@ def test_pairs_leave_out_requests_without_the_metric_under_either_policy() -> No
 
 
 def test_several_traces_are_replications_with_students_t() -> None:
+    from scipy import stats  # to import it takes seconds
+
     traces = [paceline.synthesize("azure-conv", requests=200, rate=20.0, seed=seed) for seed in range(4)]
     cluster = Cluster([Instance(model="llama-3.1-8b", gpu="h100-sxm")])
     chosen = {"vllm": policies.vllm(), "sarathi": policies.sarathi()}

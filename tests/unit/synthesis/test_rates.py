@@ -23,7 +23,7 @@ from paceline.synthesis import (
 from paceline.trace import Trace
 from paceline.trace.shapes import RateShape
 
-DRAWS = 400
+DRAWS = 200
 
 
 def counts(shape: RateShape, edges: list[float], most: int) -> np.ndarray:

@@ -18,8 +18,8 @@ NAMES = [name for name in presets() if isinstance(preset(name), Sessions)]
 
 
 @cache
-def drawn(name: str, sessions: int, block_tokens: int = 4096) -> Trace:
-    """Draw sessions; with few ids, where it is about counts and tokens only."""
+def drawn(name: str, sessions: int, block_tokens: int = 2**20) -> Trace:
+    """Draw sessions; where it is about counts and tokens only, without ids: no prompt has such a block."""
     recipe = preset(name)
     assert isinstance(recipe, Sessions)
     if recipe.shared is not None:
@@ -162,9 +162,10 @@ def test_conversation_replay_and_synthetic_session_are_their_defaults() -> None:
 def reuses(trace: Trace, first: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the uses of each block from `first` on, and the seconds between a use and the one before."""
     blocks = trace.frame.select("arrival", pl.col("prefix").list.slice(first)).explode("prefix").drop_nulls()
-    gaps = pl.col("arrival").diff().over("prefix")
-    between = blocks.sort("prefix", "arrival").with_columns(gaps.alias("gap"))["gap"].drop_nulls()
-    return blocks.group_by("prefix").len()["len"].to_numpy(), between.to_numpy()
+    ids, arrival = blocks["prefix"].to_numpy(), blocks["arrival"].to_numpy()
+    order = np.argsort(ids, kind="stable")  # the rows are in the order of arrivals
+    again = ids[order][1:] == ids[order][:-1]
+    return np.unique_counts(ids).counts, np.diff(arrival[order])[again]
 
 
 def test_mooncakes_sessions_reuse_blocks_as_its_trace() -> None:

@@ -66,6 +66,12 @@ def by_session(trace: Trace) -> list[pl.DataFrame]:
     return trace.frame.partition_by("session", maintain_order=True)
 
 
+def test_prompts_without_a_whole_block_have_no_ids() -> None:
+    recipe = replace(CHAT, shared=SharedPrompts(Constant(256), block_tokens=2**20))
+    trace = synthesize(recipe, sessions=3, rate=1.0, seed=1)
+    assert trace.frame["prefix"].list.len().to_list() == [0] * len(trace)
+
+
 def test_a_later_prompt_has_the_prompt_and_the_answer_before_it() -> None:
     trace = synthesize(CHAT, sessions=4, rate=1.0, seed=1)
     assert len(trace) == 12

@@ -23,7 +23,7 @@ POLICIES = {
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
 def test_the_policies_are_exact(policy: paceline.Policy) -> None:
-    assert_equivalent(policy, examples=10, threads=2)
+    assert_equivalent(policy, examples=5, threads=2)
 
 
 def test_a_trace_and_a_cluster_of_ones_own(cluster: paceline.Cluster) -> None:

@@ -151,7 +151,7 @@ class Runs:
 
     def equals(self, *cases: Case) -> list[Case]:
         """Return the cases under each fit of equal cost."""
-        count = min(self.work.pick(len(self.fits), 3), len(self.fits))
+        count = min(self.work.pick(len(self.fits), 2), len(self.fits))
         return [replace(case, equal=index) for case in cases for index in range(1, count)]
 
     def range(self, case: Case, figure: Callable[[Case], float], unit: str = "") -> str:
@@ -219,7 +219,7 @@ class Runs:
 
     def _trials(self, case: Case) -> list[Trial]:
         source, cluster = self.source(case), self._of(case)
-        seeds = range(self.work.pick(case.traces, min(case.traces, 2)))
+        seeds = range(self.work.pick(case.traces, 1))
         return [Trial(trace=source, cluster=cluster, policy=case.policy, seed=seed) for seed in seeds]
 
     def _of(self, case: Case) -> Cluster:
