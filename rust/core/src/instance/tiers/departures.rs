@@ -31,7 +31,9 @@ impl HostTier {
         }
         let Some(id) = self.end_use(slot, computed) else { return };
         self.uses.get_mut(id).blocks = blocks.to_vec();
-        self.ahead.iter_mut().for_each(|ahead| ahead.ended.push(id));
+        if let Some(ahead) = &mut self.ahead {
+            ahead.ended.push(id);
+        }
     }
 
     /// A request is admitted whose KV another instance has sent: it offers all its chunks.
