@@ -73,7 +73,9 @@ impl HostTier {
         let Some(ahead) = &mut self.ahead else { return };
         let (unseen, ended) = (std::mem::take(&mut ahead.unseen), std::mem::take(&mut ahead.ended));
         ahead.news |= !unseen.is_empty() || !ended.is_empty();
-        ended.into_iter().for_each(|id| self.fence(id));
+        for id in ended {
+            self.fence(id);
+        }
         for (id, job) in unseen {
             self.end_job(id, &job);
         }

@@ -31,7 +31,9 @@ impl HostTier {
         }
         let Some(id) = self.end_use(slot, computed) else { return };
         self.uses.get_mut(id).blocks = blocks.to_vec();
-        self.ahead.iter_mut().for_each(|ahead| ahead.ended.push(id));
+        if let Some(ahead) = &mut self.ahead {
+            ahead.ended.push(id);
+        }
     }
 
     /// A request is admitted whose KV another instance has sent: it offers all its chunks.
@@ -99,5 +101,108 @@ impl HostTier {
     /// Whether a step is in flight, or in progress as `runs` says, whose successor was decided as it started.
     pub(in crate::instance) fn is_decided_ahead(&self, runs: bool) -> bool {
         self.ahead.is_some() && (runs || self.has_launched())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::{CopyTime, Eviction, PrefixCacheConfig, TierConfig};
+    use crate::instance::tiers::Wanted;
+    use crate::kv::{BlockTable, Memory, Prefixes};
+
+    const OWNER: ContentOwner = ContentOwner { request: 0, prompt: 8, known: 8 };
+
+    /// A tier of 10 chunks of a block of 4 tokens; a copy of a block takes 5 ticks.
+    fn tier(ahead: bool) -> HostTier {
+        let time = CopyTime { fixed: 0, block: 5 };
+        let config = TierConfig {
+            chunks: 10,
+            chunk_blocks: 1,
+            eviction: Eviction::Lru,
+            prompts_only: false,
+            store_threshold: 0,
+            sync_tokens: 0,
+            polls_at_end: false,
+            store: time,
+            load: time,
+        };
+        HostTier::new(&config, 4, (false, ahead), false)
+    }
+
+    /// A memory of 10 blocks, and those of a request.
+    fn memory(blocks: u64) -> (Memory, BlockTable) {
+        let caching = PrefixCacheConfig { unknown_first: true, evict: None };
+        let mut memory = Memory::new(10, 4, Some(&caching), Arc::new(Prefixes::none())).listing_given();
+        let mut table = BlockTable::default();
+        memory.allocate(blocks, &mut table).expect("all blocks are free");
+        (memory, table)
+    }
+
+    #[test]
+    fn what_a_cancelled_request_has_computed_is_stored_and_fenced() {
+        let (mut memory, table) = memory(2);
+        let mut tier = tier(false);
+        tier.open(0);
+        tier.admit((3, 0, OWNER), Wanted { cached: 0, loaded: 0, sync: false }, &memory);
+        // A step computes the first block, and the request leaves with the second computed and not offered.
+        memory.forget_given();
+        assert_eq!(tier.close(&[(3, 4)], &memory), 0);
+        tier.send_others(10);
+        tier.finish(3, 8, table.blocks());
+        tier.open(10);
+        assert_eq!(tier.close(&[], &memory), 10, "no step takes its blocks");
+        assert!(tier.has_fences());
+        assert_eq!((tier.chunks(), tier.stats().stored_blocks), (2, 2));
+    }
+
+    #[test]
+    fn a_cancelled_load_keeps_its_slot_until_it_has_ended() {
+        let (memory, table) = memory(1);
+        let mut tier = tier(false);
+        let nothing = Wanted { cached: 0, loaded: 0, sync: false };
+        let load = Wanted { cached: 0, loaded: 4, sync: false };
+        tier.open(0);
+        tier.admit((3, 0, OWNER), nothing, &memory);
+        tier.close(&[(3, 4)], &memory);
+        tier.send_others(10);
+        tier.finish(3, 4, table.blocks());
+        tier.open(20);
+        tier.close(&[], &memory);
+        assert!(tier.pass_step(20), "the store has ended");
+        // It comes again, and its load takes from 20 to 25.
+        tier.open(20);
+        tier.admit((3, 0, OWNER), load, &memory);
+        tier.note_load(3, load, 20);
+        tier.close(&[], &memory);
+        tier.pass_step(20);
+        assert_eq!(tier.cancel_load(3, 4), 0, "the prefix cache does not know what is loaded");
+        assert!(tier.loading().is_empty());
+        assert!(tier.keeps_blocks(3));
+        tier.finish(3, 0, table.blocks());
+        assert_eq!((tier.keeps_blocks(3), tier.take_unloaded()), (false, vec![]));
+        tier.open(25);
+        tier.close(&[], &memory);
+        tier.pass_step(25);
+        assert_eq!(tier.take_unloaded(), [3]);
+    }
+
+    #[test]
+    fn a_step_decided_ahead_does_not_know_of_a_request_that_departs() {
+        for (runs, known) in [(true, 1), (false, 2)] {
+            let (memory, table) = memory(2);
+            let mut tier = tier(true);
+            tier.open(0);
+            tier.receive(3, 0, OWNER);
+            tier.depart(3, 8, table.blocks(), runs);
+            tier.close(&[], &memory);
+            assert_eq!(tier.chunks(), 2 * (known - 1), "the step stores what it knows of");
+            tier.learn_reports();
+            tier.open(0);
+            tier.close(&[], &memory);
+            assert_eq!(tier.chunks(), 2);
+        }
     }
 }
