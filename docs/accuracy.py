@@ -47,6 +47,8 @@ QUANTILES = tuple(f"p{100 * share:.0f}" for share in SHARES)
 DOMAIN = (0.08, 6.0)
 Point = Mapping[str, Any]
 
+#: What a point's load is called where its instances are joined by a network that is assumed.
+ASSUMED = "prefill apart, network assumed"
 #: The aims of issue 33 by kind of point: TPOT's median and ninetieth percentile, then TTFT's, in per cent.
 AIMS: Sequence[tuple[str, Callable[[Point], bool], tuple[int, int, int, int]]] = (
     (
@@ -65,8 +67,9 @@ AIMS: Sequence[tuple[str, Callable[[Point], bool], tuple[int, int, int, int]]] =
         lambda p: waits(p) and p["layers"] == "mixture" and vllm(p),
         (7, 18, 15, 35),
     ),
-    ("SGLang, TensorRT-LLM", lambda p: not vllm(p), (7, 18, 20, 40)),
+    ("SGLang, TensorRT-LLM", lambda p: not vllm(p) and p["load"] != ASSUMED, (7, 18, 20, 40)),
     ("prefill apart", lambda p: p["load"] == "prefill apart", (12, 25, 15, 30)),
+    (ASSUMED, lambda p: p["load"] == ASSUMED, (12, 25, 15, 30)),
 )
 
 
@@ -244,7 +247,8 @@ def held(host: EngineHost, point: Point) -> bool:
     """Whether a point's engine and version are a host's; a version that is not known counts as a new one."""
     engine, _, version = str(point["engine"]).partition(" ")
     newest = version == "?" and host == EngineHost.newest(engine)
-    return engine == host.engine and (newest or host.holds_for(version))
+    known = point["load"] != ASSUMED
+    return engine == host.engine and known and (newest or host.holds_for(version))
 
 
 def page(text: str, found: Mapping[str, Any], without: Mapping[str, Any]) -> str:
@@ -274,6 +278,8 @@ def ratios(found: Mapping[str, Any]) -> pl.DataFrame:
     """Return quantiles of predicted over measured, by metric, engine and load."""
     groups: dict[tuple[str, str, str], list[float]] = {}
     for one in found["points"]:
+        if one["load"] == ASSUMED:
+            continue
         engine = ENGINES[str(one["engine"]).split()[0]]
         for metric, error in one["errors"].items():
             groups.setdefault((TITLES[metric], engine, one["regime"]), []).append(1 + error)

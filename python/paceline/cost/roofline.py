@@ -100,14 +100,14 @@ class Roofline:
     >>> from paceline.model import Model
     >>> wire = Roofline().to_wire(Model.load("llama-3.1-8b"), Gpu.load("h100-sxm"))
     >>> sum(linear["weights"] for linear in wire["linears"]) / 1e12    # seconds to read the layers' weights
-    0.004839...
+    0.005689...
     >>> mixture = Model.load("qwen3-30b-a3b")
     >>> measured = Roofline(coverage=Coverage.load("qwen3-30b-a3b-sharegpt"))
     >>> for cost in (Roofline(), measured):
     ...     read = dict(cost.to_wire(mixture, Gpu.load("h100-sxm"))["experts"]["weights"])
     ...     print(f"{read[1] / 1e9:.2f} ms for one token's experts, {read[32] / 1e9:.1f} ms for 32 tokens'")
-    1.26 ms for one token's experts, 17.6 ms for 32 tokens'
-    1.26 ms for one token's experts, 11.0 ms for 32 tokens'
+    3.18 ms for one token's experts, 17.2 ms for 32 tokens'
+    3.18 ms for one token's experts, 11.6 ms for 32 tokens'
     """
 
     efficiency: Efficiency | None = None

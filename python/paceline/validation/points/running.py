@@ -81,23 +81,28 @@ class SuiteResult:
     def to_json(self, *, each: bool = True) -> dict[str, Any]:
         """Return scores, overall and by group, what is refused, the worst points, and each point.
 
+        Points over a network that is assumed are in ``assumed`` alone, and in the list of points.
+
         Parameters
         ----------
         each
             Whether each point is listed, with what was measured and predicted.
         """
+        scored = [one for one in self.points if one.point.server.network is None]
+        assumed = [one for one in self.points if one.point.server.network is not None]
         document: dict[str, Any] = {
             "replayed": len([one for one in self.points if one.chosen()]),
             "drawn": len(self.points),
             "of": self.of,
             "seed": self.seed,
-            "overall": scores(chosen_errors(self.points)),
-            "groups": by_group(self.points),
-            "costs": by_cost(self.points),
-            "peers": by_peer(self.points),
-            "ranking": ranking(self.points),
-            "fitted": scores(chosen_errors(one for one in self.points if one.point.fitted)),
-            "not_fitted": scores(chosen_errors(one for one in self.points if not one.point.fitted)),
+            "overall": scores(chosen_errors(scored)),
+            "groups": by_group(scored),
+            "costs": by_cost(scored),
+            "peers": by_peer(scored),
+            "ranking": ranking(scored),
+            "fitted": scores(chosen_errors(one for one in scored if one.point.fitted)),
+            "not_fitted": scores(chosen_errors(one for one in scored if not one.point.fitted)),
+            "assumed": scores(chosen_errors(assumed)),
             "refused": self.reasons(),
             "without_tables": self.without_tables(),
             "unread": list(self.unread),
@@ -111,7 +116,7 @@ class SuiteResult:
                     "error": error,
                     "command": self.command(one.point),
                 }
-                for one, cost, metric, error in worst(self.points, _WORST)
+                for one, cost, metric, error in worst(scored, _WORST)
             ],
         }
         return {**document, "points": [_listed(one) for one in self.points]} if each else document

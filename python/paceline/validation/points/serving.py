@@ -43,9 +43,9 @@ _ASYNCHRONOUS = ("0.11.1",)
 #: TensorRT-LLM's defaults of ``max_num_tokens`` and ``max_batch_size``, and the tokens of its KV blocks.
 _TRTLLM = (8192, 2048, 32)
 #: vLLM's MXFP4 experts on Hopper run in Marlin's kernels (``VLLM_MXFP4_USE_MARLIN=1`` in InferenceX's script
-#: for H200), of which there are no tables: FLOP/s of a GPU, and seconds of a layer for each token whatever the
-#: GPUs. Fitted to TTFT by split of half of the points of gpt-oss-120b: rates of 190, 145, 118 and 75 TFLOP/s on
-#: 1, 2, 4 and 8 GPUs lie on this line.
+#: for H200), of which there are no tables: FLOP/s of a GPU, and seconds of a layer for each token that no
+#: split shortens. Fitted to TTFT of the points of gpt-oss-120b: by split their medians ask for 190, 145, 118
+#: and 75 TFLOP/s on 1, 2, 4 and 8 GPUs, which lie on this line.
 _MARLIN_FLOPS, _MARLIN_TOKEN_S = 244e12, 230e-9
 #: SGLang's default of ``chunked_prefill_size`` on GPUs of 80 GB and more.
 _SGLANG_CHUNK = 8192

@@ -82,6 +82,15 @@ def test_refusals_are_counted_by_reason_and_draws_say_how_many_of_how_many(tmp_p
     assert [one.point.id for one in other.points] != [one.point.id for one in found.points]
 
 
+def test_points_over_an_assumed_network_are_scored_apart(tmp_path: Path) -> None:
+    apart = {"disagg": True, "framework": "dynamo-sglang", "osl": 16}
+    write(tmp_path / "data/points.csv", [{**samples.INFERENCEX, "osl": 16}, {**samples.INFERENCEX, **apart}])
+    document = suite(tmp_path / "data", workers=1).to_json()
+    assert document["replayed"] == 2
+    assert {document[name]["tpot"]["n"] for name in ("overall", "assumed")} == {1}
+    assert set(document["groups"]["load"]) == {"closed loop"}
+
+
 def test_the_command_of_a_point_names_it_and_replays_it_alone(tmp_path: Path) -> None:
     rows = [{**samples.AICONFIGURATOR, "osl": 16 + i} for i in range(3)]
     write(tmp_path / "data/points.csv", rows)
@@ -191,9 +200,9 @@ def test_the_kernels_are_those_of_the_next_version_that_was_measured() -> None:
         "0.30.0": "0.25.0",
         "": "0.25.0",
     }
-    # gpt-oss: 6 x 2880 x 2880 x 4 FLOP a token and layer at 190 TFLOP/s of each of two GPUs.
+    # gpt-oss: 6 x 2880 x 2880 x 4 FLOP a token and layer at 244 TFLOP/s of each of two GPUs, and 0.23 us.
     oss = server(model=find_model("gpt-oss-120b"), tensor_parallel=2)
-    slow = 6 * 2880 * 2880 * 4 / 2 / 190e12
+    slow = 6 * 2880 * 2880 * 4 / 2 / 244e12 + 0.23e-6
     assert table_of(oss, known).expert_token_s == pytest.approx(slow, rel=1e-12)
     assert table_of(server(), known).expert_token_s == 0.0
     with pytest.raises(Unserved, match="no kernels of sglang on h100-sxm are imported"):
