@@ -57,6 +57,7 @@ def cluster(source: Source) -> Wire:
         if drawn["lockstep"] is None and drawn["handover"] is None:
             for one in fleet:
                 tiers.tier(source, one)
+            tiers.stores(source, drawn)
     held = source.chance(0.15)
     if held:
         # A condition on the instance or the request, in place of a rule that always picks one.

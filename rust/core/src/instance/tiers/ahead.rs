@@ -72,7 +72,7 @@ impl HostTier {
         let unseen = std::mem::take(&mut ahead.unseen);
         ahead.news |= !unseen.is_empty();
         for (id, job) in unseen {
-            self.end_job(id, &job);
+            self.end_job(id, &job, self.log.step.start);
         }
     }
 
