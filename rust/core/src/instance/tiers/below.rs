@@ -151,12 +151,11 @@ impl HostTier {
             if !below.store.get().look_up(chunk.key, now) {
                 break;
             }
-            let (access, fetched) = match id {
-                Some(id) => self.uses.fetching(id),
-                None => {
-                    let early = below.early.entry(request).or_default();
-                    (&mut early.access, &mut early.fetched)
-                }
+            let (access, fetched) = if let Some(id) = id {
+                self.uses.fetching(id)
+            } else {
+                let early = below.early.entry(request).or_default();
+                (&mut early.access, &mut early.fetched)
             };
             if self.store.store(&[chunk], access).is_none() {
                 below.stats.refused_reads += 1;
