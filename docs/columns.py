@@ -32,6 +32,7 @@ _WITH = {
     "cancels": "requests that clients cancel",
     "retries": "clients that send again",
     "tiered": "a prefix cache with a `Host` below it",
+    "stored": "a `Store` below that",
 }
 
 

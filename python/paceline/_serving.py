@@ -14,6 +14,8 @@ from paceline.kernels.loaded import is_table
 from paceline.policy import Pace, Policy, Scheduler
 from paceline.policy.expressions.wire import Names
 from paceline.policy.reach import moves_of
+from paceline.policy.stores import Store, put_stores_below
+from paceline.policy.tiers import Host
 from paceline.speculation.column import resolve_columns
 
 if TYPE_CHECKING:
@@ -43,7 +45,15 @@ def served(
     lockstep = _lockstep(cluster, distinct, policy)
     links = None if cluster.links is None else cluster.links.to_wire(instances=count)
     instances = resolve_columns([distinct[pair] for pair in placed], frame)
-    return {"instances": instances, **rules, "links": links, "lockstep": lockstep}
+    stores = put_stores_below(instances, [_store(*pair) for pair in placed])
+    return {"instances": instances, **rules, "links": links, "lockstep": lockstep, "stores": stores or None}
+
+
+def _store(instance: Instance, scheduler: Scheduler) -> tuple[Store, Instance] | None:
+    """Return the store below the host's memory of an instance, with the instance."""
+    tiers = () if scheduler.prefix_cache is None else scheduler.prefix_cache.tiers
+    store = tiers[-1] if tiers else None
+    return (store, instance) if isinstance(store, Store) else None
 
 
 def name_models(wires: list[dict[str, Any]], cluster: Cluster, models: Sequence[str]) -> None:
@@ -60,8 +70,8 @@ def _wire(instance: Instance, scheduler: Scheduler, names: Names) -> dict[str, A
     tokens, seqs = scheduler.sized_for(defaults)
     tiers = () if scheduler.prefix_cache is None else scheduler.prefix_cache.tiers
     wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs, tiered=bool(tiers))
-    for tier in tiers:
-        wire["tier"] = tier.on(instance)
+    if tiers and isinstance(tiers[0], Host):
+        wire["tier"] = tiers[0].on(instance)
     # The engine counts usable blocks. vLLM's shares are of all blocks, its null block included.
     names = replace(names, classes=tuple(each.name for each in scheduler.classes))
     formed = scheduler.on(instance).to_wire(num_blocks=wire["blocks"] + 1, defaults=defaults, names=names)

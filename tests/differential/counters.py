@@ -62,6 +62,39 @@ def tier_of(replica: Any) -> dict[str, int] | None:
     }
 
 
+def store_of(replica: Any) -> dict[str, int] | None:
+    """Return what the simulator for policies counts of an instance's copies to a store; None without one."""
+    tier = replica.scheduler.state.tier
+    if tier is None or tier.below is None:
+        return None
+    below = tier.below
+    return {
+        "store": below.config["store"],
+        "written_blocks": below.blocks["write"],
+        "read_blocks": below.blocks["read"],
+        "refused_reads": below.refused,
+    }
+
+
+def stores_of(cluster: Outcome) -> list[dict[str, int | None]]:
+    """Return what the simulator for policies counts of the stores that instances have."""
+    tiers = [replica.scheduler.state.tier for replica in cluster.replicas]
+    below = [tier.below for tier in tiers if tier is not None and tier.below is not None]
+    stores = {one.config["store"]: one.store for one in below}
+    return [
+        {
+            "capacity": store.capacity,
+            "chunks": len(store.objects),
+            "peak_chunks": store.peak,
+            "written_blocks": store.blocks["write"],
+            "read_blocks": store.blocks["read"],
+            "evicted_chunks": store.evicted,
+            "refused_chunks": store.refused,
+        }
+        for _, store in sorted(stores.items())
+    ]
+
+
 def carried(stats: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return transfers and bytes of the engine's network, and of each used medium, with its busy ticks."""
     network = stats["network"]

@@ -1,20 +1,28 @@
-"""INV-15 with a tier in the host's memory: the account, and the chunks that requests share."""
+"""INV-15 with a tier in the host's memory and a store below: the account, and chunks that requests share."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from differential import wire
+from differential.counters import stores_of
 from differential.timelines import SAMPLES, timeline_of_engine
 from paceline import _core
 from paceline.testing.reference.policy_sim import Outcome, TraceRequest, replay
 
 BLOCK = 4
-COLUMNS = ("tier_chunks", "kv_tokens", "kv_arriving_tokens", "kv_receiving_blocks", "kv_used_blocks")
+COLUMNS = (
+    "tier_chunks",
+    "store_chunks",
+    "kv_tokens",
+    "kv_arriving_tokens",
+    "kv_receiving_blocks",
+    "kv_used_blocks",
+)
 ADMIT = {
     "kind": "admit",
     "chunked": True,
@@ -90,6 +98,23 @@ def conversations(draw: st.DrawFn) -> list[TraceRequest]:
     return requests
 
 
+@st.composite
+def sharing(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw two instances with little memory that share a store."""
+    instance = draw(tiered())
+    tier = {**instance["tier"], "store_threshold": 0}
+    link = st.fixed_dictionaries({"store": st.just(0), "write": copies(), "read": copies()})
+    instances = [{**instance, "tier": {**tier, "below": draw(link)}} for _ in range(2)]
+    lease = {"kind": "lease", "ttl": 100, "watermark": 800_000, "share": 200_000}
+    store = {
+        "chunks": draw(st.sampled_from([2, 6, 20, None])),
+        "eviction": draw(st.sampled_from([{"kind": "none"}, {"kind": "lru"}, lease])),
+        "write": draw(st.sampled_from([0, 8])),
+        "read": draw(st.sampled_from([0, 8])),
+    }
+    return {"instances": instances, "stores": [store]}
+
+
 def configuration(instance: dict[str, Any], sample: dict[str, int]) -> dict[str, Any]:
     rules = {"on_arrival": {"rule": "round_robin"}, "on_prefilled": None, "on_answering": None, "every": []}
     return {"instances": [instance], "routing": rules, "until": None, "sample": sample}
@@ -114,3 +139,20 @@ def test_a_tier_holds_at_every_sample_what_the_reference_says(
     leapt, stepped = (timeline_of_engine(engine(config, requests, leap=leap)) for leap in (True, False))
     assert read(leapt[2]) == read(stepped[2]) == read(expected.timeline[2])
     assert all(row["tier_chunks"] <= instance["tier"]["chunks"] for row in leapt[2])
+
+
+@settings(max_examples=25)  # each replays two instances three times
+@given(cluster=sharing(), requests=conversations(), sample=SAMPLES)
+def test_a_shared_store_holds_at_every_sample_what_the_reference_says(
+    cluster: dict[str, Any], requests: list[TraceRequest], sample: dict[str, int]
+) -> None:
+    config = {**configuration(cluster["instances"][0], sample), **cluster}
+    expected: Outcome = replay(config, requests, prefix_block_tokens=BLOCK)
+    assert expected.timeline is not None
+    outcomes = [engine(config, requests, leap=leap) for leap in (True, False)]
+    leapt, stepped = (timeline_of_engine(outcome)[2] for outcome in outcomes)
+    assert read(leapt) == read(stepped) == read(expected.timeline[2])
+    capacity = cluster["stores"][0]["chunks"]
+    assert all(capacity is None or row["store_chunks"] <= capacity for row in leapt)
+    counts = [msgspec.json.decode(outcome.stats)["stores"] for outcome in outcomes]
+    assert counts == [stores_of(expected)] * 2

@@ -192,6 +192,7 @@ attach(
             "Swap",
             "SwapIn",
         ),
+        "stores": ("Store",),
         "tiers": ("Host",),
     },
 )

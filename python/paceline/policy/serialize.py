@@ -49,6 +49,7 @@ from paceline.policy.stages import (
     Stage,
     Swap,
 )
+from paceline.policy.stores import Store
 from paceline.policy.tiers import Host
 from paceline.policy.value import structure
 from paceline.policy.wire import MOMENTS, Monitors
@@ -278,7 +279,7 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
                 cache["evict"] = _read(cache["evict"], "evict of prefix_cache")
             if "tiers" in cache:
                 tiers = _tables(cache["tiers"], "tiers of prefix_cache")
-                cache["tiers"] = tuple(build(Host, tier, "tiers of prefix_cache") for tier in tiers)
+                cache["tiers"] = tuple(_tier(tier) for tier in tiers)
             fields["prefix_cache"] = build(PrefixCache, cache, "prefix_cache")
         if "loras" in fields:
             fields["loras"] = build(Loras, fields["loras"], "loras")
@@ -298,6 +299,11 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
         return build(Scheduler, fields, "the scheduler")
     except (ConfigError, AttributeError, TypeError) as error:
         raise PolicyError(f"policy: {error}") from error
+
+
+def _tier(content: Mapping[str, Any]) -> Host | Store:
+    what = "tiers of prefix_cache"
+    return build(Store, content, what) if content.get("kind") == "store" else build(Host, content, what)
 
 
 def _order(order: object, what: str) -> object:

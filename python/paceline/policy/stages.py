@@ -12,6 +12,7 @@ from paceline.errors import ConfigError, PolicyError
 from paceline.policy.eviction import Eviction
 from paceline.policy.expressions.tree import Expr
 from paceline.policy.expressions.wire import Names
+from paceline.policy.stores import Store
 from paceline.policy.tiers import Host, check_tiers
 from paceline.policy.value import Value
 
@@ -384,8 +385,8 @@ class PrefixCache(Value):
         The order in which cached blocks that no request holds are evicted: an `Eviction`, or a number as its
         ``order``. None: the least recently freed first.
     tiers
-        The tiers that keep chunks of prefixes below the GPU, the nearest first; here one at most, a
-        :class:`Host`. Not beside states of a hybrid model or pipeline stages.
+        The tiers that keep chunks of prefixes below the GPU, the nearest first: a :class:`Host`, and a
+        :class:`Store` below it if there is one. Not beside states of a hybrid model or pipeline stages.
 
     Raises
     ------
@@ -409,7 +410,7 @@ class PrefixCache(Value):
 
     unknown_first: bool = True
     evict: Eviction | Expr | float | None = None
-    tiers: Sequence[Host] = ()
+    tiers: Sequence[Host | Store] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tiers", check_tiers(self.tiers))

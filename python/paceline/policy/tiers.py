@@ -10,6 +10,7 @@ from paceline._arguments import typed_fields
 from paceline._clock import ticks
 from paceline.errors import ConfigError, PolicyError
 from paceline.model import stages
+from paceline.policy.stores import Store
 from paceline.policy.value import Value
 
 if TYPE_CHECKING:
@@ -179,17 +180,23 @@ class Host(Value):
         }
 
 
-def check_tiers(tiers: object) -> tuple[Host, ...]:
+def check_tiers(tiers: object) -> tuple[Host | Store, ...]:
     """Return the tiers of a prefix cache, the first of which is next to the GPU.
 
     Raises
     ------
     PolicyError
-        If they are anything but a sequence of one tier at most.
+        If they are anything but a `Host`, a `Host` and a `Store` below it, or none.
     """
     rule = "tiers of a PrefixCache must be"
-    if not isinstance(tiers, list | tuple) or not all(isinstance(tier, Host) for tier in tiers):
-        raise PolicyError(f"{rule} a sequence of Host, was {_check.said(tiers)}")
-    if len(tiers) > 1:
-        raise PolicyError(f"{rule} one Host at most, as no tier behind it is modelled, were {list(tiers)}")
+    if not isinstance(tiers, list | tuple) or not all(isinstance(tier, Host | Store) for tier in tiers):
+        raise PolicyError(f"{rule} a sequence of Host and Store, was {_check.said(tiers)}")
+    if [type(tier) for tier in tiers] not in ([], [Host], [Host, Store]):
+        raise PolicyError(
+            f"{rule} a Host, or a Host and a Store below it, through which all chunks go, were {list(tiers)}"
+        )
+    if len(tiers) > 1 and tiers[0].store_threshold > 1:
+        raise PolicyError(
+            f"store_threshold of a Host must be 0 or 1 above a Store, was {tiers[0].store_threshold}"
+        )
     return tuple(tiers)

@@ -113,6 +113,7 @@ class OverTime:
         kv_host_tokens      state tokens of KV off the GPU: swapped out, or arrived and in no block
         kv_arriving_tokens  state tokens of KV on its way into blocks here
         tier_chunks         state chunks of KV that the host's memory holds, those being stored included
+        store_chunks        state chunks in the store below that, of all instances that share it
         batch_requests      state requests in the step in progress; 0 if there is none, as the next two
         batch_tokens        state tokens that this step computes
         step_s              state seconds that this step takes

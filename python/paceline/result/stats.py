@@ -77,6 +77,10 @@ class InstanceStats:
         Counts of the tier in the host's memory: its `capacity` in chunks, the most at once (`peak_chunks`),
         `stored_blocks`, `loaded_blocks`, `evicted_blocks`, `refused_stores` for want of room, and
         `whole_loads` of all tokens of a request. Empty without a tier.
+    store
+        Counts of its copies between that tier and a store below it: `written_blocks`, `read_blocks`, the
+        chunks that were there and not read, as the tier had no room (`refused_reads`), and the number of the
+        `store` in `ReplayStats.stores`. Empty without a store.
     """
 
     blocks: int
@@ -106,6 +110,7 @@ class InstanceStats:
     traffic: TrafficStats | None = None
     drafts: dict[str, int] = field(default_factory=dict)
     tier: dict[str, int] = field(default_factory=dict)
+    store: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
@@ -126,7 +131,7 @@ class InstanceStats:
         ResultError
             If a counter is missing.
         """
-        optional = ("traffic", "expired_offers", "cancelled", "discarded_tokens", "drafts", "tier")
+        optional = ("traffic", "expired_offers", "cancelled", "discarded_tokens", "drafts", "tier", "store")
         _check_all(cls, fields, but=optional)
         names = [name for name in cls.__dataclass_fields__ if name != "traffic" and name in fields]
         moved = fields.get("traffic")
@@ -155,6 +160,10 @@ class ReplayStats:
         The changes of pools, in order.
     switched_off
         The pools whose instances draw no idle power.
+    stores
+        Counts of each store below tiers, over all instances that share it: its `capacity` in chunks (None
+        without bounds), the `chunks` in it at the end and the most at once (`peak_chunks`),
+        `written_blocks`, `read_blocks`, `evicted_chunks`, and `refused_chunks` for want of room.
     """
 
     end_ticks: int
@@ -165,6 +174,7 @@ class ReplayStats:
     roles: tuple[str, ...] = ()
     flips: tuple[Flip, ...] = ()
     switched_off: tuple[str, ...] = ()
+    stores: tuple[dict[str, int | None], ...] = ()
 
     @classmethod
     @typed(ResultError)
@@ -203,7 +213,7 @@ class ReplayStats:
         ResultError
             If a counter is missing.
         """
-        _check_all(cls, fields, but=("network", "roles", "flips", "switched_off"))
+        _check_all(cls, fields, but=("network", "roles", "flips", "switched_off", "stores"))
         network = fields.get("network")
         return cls(
             end_ticks=fields["end_ticks"],
@@ -214,6 +224,7 @@ class ReplayStats:
             roles=tuple(fields.get("roles", ())),
             flips=tuple(Flip.from_dict(flip) for flip in fields.get("flips", ())),
             switched_off=tuple(fields.get("switched_off", ())),
+            stores=tuple(fields.get("stores", ())),
         )
 
     @property

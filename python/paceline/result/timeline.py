@@ -33,6 +33,7 @@ _STATES: Final = {
     "kv_host_tokens": pl.UInt64(),
     "kv_arriving_tokens": pl.UInt64(),
     "tier_chunks": pl.UInt32(),
+    "store_chunks": pl.UInt64(),
     "batch_requests": pl.UInt32(),
     "batch_tokens": pl.UInt32(),
     "step_s": pl.Float64(),

@@ -62,7 +62,8 @@ pub use collections::Column;
 pub use config::{
     Admission, Allocation, Class, Config, CopyTime, Entrance, Eviction, Gather, GroupRule, InstanceConfig,
     Leaving, Links, Lockstep, Pace, Pair, Port, Prediction, Preemption, PrefixCacheConfig, QueueOrder,
-    Ranking, Refresh, Routers, SchedulerConfig, Speed, Stage, TierConfig, Victim, Window,
+    Ranking, Refresh, Routers, SchedulerConfig, Speed, Stage, StoreConfig, StoreEviction, StoreLink,
+    TierConfig, Victim, Window,
 };
 pub use cost::{Cost, Prefilled, Work};
 pub use engine::{
@@ -74,7 +75,7 @@ pub use instance::{Part, StepColumns, StepRecord, TierJob, TierLog, TierStep};
 pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};
 pub use metrics::{
     Buffer, Columns, Declared, Event, EventKind, InstanceStats, Measured, MediumStats, NO_INSTANCE,
-    NetworkStats, Reason, Sketch, Spans, Spread, Status, TierStats,
+    NetworkStats, Reason, Sketch, Spans, Spread, Status, StoreCopies, StoreStats, TierStats,
 };
 pub use reuse::{Lookup, Reuse};
 pub use series::Series;

@@ -40,6 +40,7 @@ struct Stats<'a> {
     events: u64,
     instances: &'a [paceline_core::InstanceStats],
     network: &'a paceline_core::NetworkStats,
+    stores: &'a [paceline_core::StoreStats],
 }
 
 fn moved<T: numpy::Element>(py: Python<'_>, column: Vec<T>) -> Py<PyArray1<T>> {
@@ -82,6 +83,7 @@ impl Outcome {
             events: outcome.events,
             instances: &outcome.stats,
             network: &outcome.network,
+            stores: &outcome.stores,
         };
         let stats = serde_json::to_vec(&stats).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let flips: Vec<_> = outcome.flips.iter().map(flip_row).collect();

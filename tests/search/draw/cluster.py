@@ -54,6 +54,7 @@ def cluster(source: Source) -> Wire:
             step_limits.adapters(source, one["scheduler"])
     for one in fleet:
         tiers.tier(source, one)
+    tiers.stores(source, drawn)
     held = source.chance(0.15)
     if held:
         # A condition on the instance or the request, in place of a rule that always picks one.

@@ -70,5 +70,44 @@ def tier(source: Source, instance: Wire) -> None:
     }
 
 
+def stores(source: Source, config: Wire) -> None:
+    """Put stores below some of the tiers; instances with equal chunks may share one."""
+    able = [one for one in config["instances"] if _can_have_store(one)]
+    if not able or not source.chance(0.6):
+        return
+    config["stores"] = []
+    sizes: list[tuple[int, int]] = []
+    for one in able:
+        size = one["block_tokens"], one["tier"]["chunk_blocks"]
+        common = sizes.index(size) if size in sizes and source.chance(0.8) else len(sizes)
+        if common == len(sizes):
+            sizes.append(size)
+            config["stores"].append(store(source))
+        if source.chance(0.7):
+            # The host loses chunks that the store keeps.
+            one["tier"]["chunks"] = source.pick((2, 3, 5, 8))
+        one["tier"]["below"] = {"store": common, "write": copy_time(source), "read": copy_time(source)}
+
+
+def _can_have_store(instance: Wire) -> bool:
+    tier = instance.get("tier")
+    return tier is not None and not instance["scheduler"]["schedule_ahead"] and tier["store_threshold"] < 2
+
+
+def store(source: Source) -> Wire:
+    lease = {
+        "ttl": source.pick((0, 5, 100)),
+        "watermark": source.pick((500_000, 800_000, 950_000)),
+        "share": source.pick((50_000, 300_000)),
+    }
+    kind = source.pick(("none", "lru", "lru", "lease", "lease"))
+    return {
+        "chunks": source.pick((None, 1, 3, 8, 30)),
+        "eviction": {"kind": kind, **(lease if kind == "lease" else {})},
+        "write": source.pick((0, 0, 2, 9)),
+        "read": source.pick((0, 0, 2, 9)),
+    }
+
+
 def copy_time(source: Source) -> Wire:
     return {"fixed": source.pick((0, 1, 7)), "block": source.pick((0, 1, 3, 20))}

@@ -89,6 +89,8 @@ def _of_instance(instance: Wire) -> Iterator[str]:
         for name in ("prompts_only", "store_threshold", "sync_tokens", "polls_at_end"):
             if tier[name]:
                 yield f"tier: {name}"
+        if tier.get("below"):
+            yield "store"
     if speculation := instance.get("speculation"):
         yield "speculation"
         yield f"speculation: {speculation['acceptance']['kind']}"

@@ -117,6 +117,9 @@ def _of_usage(used: Wire, scheduler: Wire) -> Iterator[str]:
                 yield f"tier: {name}"
         if used["preemptions"] and tier["loaded_blocks"]:
             yield "tier: preempted"
+    for name, count in used.get("store", {}).items():
+        if count and name != "store":
+            yield f"store: {name}"
     if used["extrapolated"]:
         yield "extrapolated"
 

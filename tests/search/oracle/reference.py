@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from differential.counters import cached_by, carried, carried_by, counters_of, tier_of
+from differential.counters import cached_by, carried, carried_by, counters_of, store_of, stores_of, tier_of
 from differential.test_policies import decisions, rows_of_engine, rows_of_reference
 from differential.timelines import timeline_of_engine
 from paceline.testing.reference import policy_sim
@@ -154,6 +154,10 @@ def _requests(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Fail
             waits = [getattr(request, name) for request in expected.requests]
             if waits != replayed.column(name):
                 yield Failure("reference: loads", f"{name}: {replayed.column(name)} and {waits}")
+    if replayed.case.config.get("stores"):
+        fetched = [request.store_tokens for request in expected.requests]
+        if fetched != replayed.column("store_tokens"):
+            yield Failure("reference: store", f"{replayed.column('store_tokens')} and {fetched}")
 
 
 def _usage(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure]:
@@ -162,9 +166,15 @@ def _usage(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure
         yield Failure("reference: end", f"{stats['end_ticks']} and {expected.end}")
     if carried(stats) != carried_by(expected):
         yield Failure("reference: network", f"{carried(stats)} and {carried_by(expected)}")
+    if stats["stores"] != (stores := stores_of(expected)):
+        yield Failure("reference: stores", f"{stats['stores']} and {stores}")
+        return
     for index, (used, replica) in enumerate(zip(stats["instances"], expected.replicas, strict=True)):
         if (tier := tier_of(replica)) != used.get("tier"):
             yield Failure("reference: tier", f"instance {index}: {used.get('tier')} and {tier}")
+            return
+        if (copies := store_of(replica)) != used.get("store"):
+            yield Failure("reference: store", f"instance {index}: {used.get('store')} and {copies}")
             return
         wanted = counters_of(replica) | cached_by(replica)
         differ = {name: (used[name], value) for name, value in wanted.items() if used[name] != value}

@@ -75,9 +75,9 @@ def test_numbers_out_of_range_are_refused(fields: dict[str, Any], message: str) 
 @pytest.mark.parametrize(
     ("tiers", "message"),
     [
-        ([TIER, TIER], "must be one Host at most, as no tier behind it is modelled, were"),
-        (TIER, "must be a sequence of Host, was Host"),
-        (["host"], "must be a sequence of Host, was"),
+        ([TIER, TIER], "must be a Host, or a Host and a Store below it, through which all chunks go, were"),
+        (TIER, "must be a sequence of Host and Store, was Host"),
+        (["host"], "must be a sequence of Host and Store, was"),
     ],
 )
 def test_tiers_that_are_not_modelled_are_refused(tiers: Any, message: str) -> None:

@@ -65,6 +65,7 @@ def test_a_finished_request_has_every_latency() -> None:
         "generated_tokens": 13,
         "cached_tokens": 512,
         "loaded_tokens": 0,
+        "store_tokens": 0,
         "preemptions": 2,
         "migrations": 0,
         "instance": 3,

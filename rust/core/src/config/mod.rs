@@ -23,6 +23,7 @@ mod scaling;
 mod scheduler;
 mod speculation;
 mod step_limits;
+mod store;
 mod tier;
 mod window;
 
@@ -52,6 +53,7 @@ pub use scheduler::{
 pub(crate) use speculation::Listed;
 pub use speculation::{DraftAcceptance, SpeculationConfig};
 pub use step_limits::VaryingLimits;
+pub use store::{StoreConfig, StoreEviction, StoreLink};
 pub use tier::{CopyTime, Eviction, TierConfig};
 pub use window::Window;
 
@@ -66,6 +68,9 @@ use crate::timeline::Sample;
 pub struct Config {
     /// The instances, in order of their index.
     pub instances: Vec<InstanceConfig>,
+    /// The stores of chunks below the host's memory, by number.
+    #[serde(default)]
+    pub stores: Vec<StoreConfig>,
     /// The rules that route requests.
     pub routing: Routing,
     /// The role of each instance at the start; if empty, every instance has role 0.
@@ -189,6 +194,7 @@ impl Config {
         self.check_ahead()?;
         self.check_adapters()?;
         self.check_tiers()?;
+        self.check_stores()?;
         self.check_overlap()?;
         self.check_routing()
     }

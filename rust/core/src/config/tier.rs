@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::limits::{MOST, on_clock, within};
-use super::{Allocation, InstanceConfig, QueueOrder, Stage};
+use super::{Allocation, InstanceConfig, QueueOrder, Stage, StoreLink};
 use crate::error::Error;
 use crate::time::Ticks;
 
@@ -36,6 +36,9 @@ pub struct TierConfig {
     pub store: CopyTime,
     /// The time of a copy back.
     pub load: CopyTime,
+    /// The store below it; `None`: there is none.
+    #[serde(default)]
+    pub below: Option<StoreLink>,
 }
 
 /// Which chunk is evicted first.

@@ -20,7 +20,7 @@ use super::sampling::Sampling;
 use crate::config::{Admission, Config, Window};
 use crate::error::Error;
 use crate::instance::{Acceptance, Instance, ObservedFields};
-use crate::kv::Prefixes;
+use crate::kv::{Prefixes, SharedStore};
 use crate::metrics::{OptionalColumns, RecordRoom, Recorder};
 use crate::policy::{InstField, ReqField};
 use crate::trace::Trace;
@@ -132,8 +132,10 @@ fn can_happen(config: &Config, known: &Known, sent: Sent) -> CanHappen {
     let routing = &config.routing;
     let together = config.lockstep.is_some() || known.is_reported();
     let flips = sent.outside && !config.leaving.is_empty();
+    let shares = config.shares_stores();
     CanHappen {
-        nothing: routing.only_sends() && !together && !flips && !sent.reacts && !sent.cancels,
+        nothing: routing.only_sends() && !together && !flips && !sent.reacts && !sent.cancels && !shares,
+        shares,
         cancels: sent.cancels,
         passing: routing.on_arrival.reads_passing_time(),
         reactions: sent.reacts,
@@ -151,10 +153,14 @@ pub(super) fn roles(config: &Config) -> Roles {
 /// The instances of a configuration, idle. `grows`: more requests follow those of the trace.
 pub(super) fn instances(config: &Config, trace: &Trace, grows: bool) -> Result<Vec<Instance>, Error> {
     let prefixes = number_contents(config, trace, grows)?;
+    let stores: Vec<_> = config.stores.iter().map(SharedStore::new).collect();
     let pairs = std::iter::zip(&config.instances, &prefixes).enumerate();
-    Ok(pairs
-        .map(|(i, (instance, prefixes))| Instance::new(i, instance, prefixes, observed_fields(config, i)))
-        .collect())
+    let built = pairs.map(|(i, (instance, prefixes))| {
+        let mut built = Instance::new(i, instance, prefixes, observed_fields(config, i));
+        built.set_store(&stores);
+        built
+    });
+    Ok(built.collect())
 }
 
 /// The columns that a result has beside those of every replay.
@@ -173,6 +179,7 @@ fn optional_columns(config: &Config, trace: &Trace, reacts: bool) -> OptionalCol
             || patience.is_some_and(|patience| patience.timeout.is_some()),
         retries: patience.is_some_and(|patience| patience.retries > 0),
         tiered: config.instances.iter().any(|instance| instance.tier.is_some()),
+        stored: !config.stores.is_empty(),
     }
 }
 

@@ -48,8 +48,8 @@ use speculation::Speculator;
 use tiers::HostTier;
 
 use crate::config::{InstanceConfig, Pace, QueueOrder, Window};
-use crate::kv::{BlockSize, KvStore, Prefixes};
-use crate::metrics::{InstanceStats, Recorder};
+use crate::kv::{BlockSize, KvStore, Prefixes, SharedStore};
+use crate::metrics::{InstanceStats, Recorder, StoreStats};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -148,6 +148,18 @@ impl Instance {
             observers: Observers::new(config, observed),
             completed: Vec::new(),
         }
+    }
+
+    /// Has the stores be below the tiers whose settings have them.
+    pub(crate) fn set_store(&mut self, stores: &[SharedStore]) {
+        if let Some(tier) = self.tier.as_deref_mut() {
+            tier.set_store(stores);
+        }
+    }
+
+    /// The number of the store below its tier, and the counters of that.
+    pub(crate) fn store_stats(&self) -> Option<(u32, StoreStats)> {
+        self.tier.as_deref().and_then(HostTier::store_stats)
     }
 
     /// The effects on the instance, of requests in `trace` and with a result in `recorder`.
@@ -291,6 +303,7 @@ impl Instance {
         self.kv.write_stats(&mut stats);
         stats.traffic = self.observers.moved(&stats);
         stats.tier = self.tier.as_deref().map(HostTier::stats);
+        stats.store = self.tier.as_deref().and_then(HostTier::store_copies);
         stats
     }
 

@@ -32,6 +32,14 @@ impl Link {
         self.free = begins.saturating_add(self.time.of(blocks));
         Interval { begins, ends: self.free }
     }
+
+    /// Likewise, where `other` carries the same blocks in the order in which they are sent: the copy ends once both have
+    /// made it.
+    pub(crate) fn send_through(&mut self, other: &mut Self, blocks: u64, now: Ticks) -> Interval {
+        let Interval { begins, ends } = self.send(blocks, now);
+        self.free = ends.max(other.send(blocks, now).ends);
+        Interval { begins, ends: self.free }
+    }
 }
 
 #[cfg(test)]

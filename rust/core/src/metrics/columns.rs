@@ -79,6 +79,8 @@ pub struct OptionalColumns {
     pub retries: bool,
     /// An instance keeps chunks of prefixes in the host's memory.
     pub tiered: bool,
+    /// There is a store below that memory.
+    pub stored: bool,
 }
 
 /// The values of a column that is moved out of the result.
@@ -294,6 +296,8 @@ columns! {
     cached_tokens: Count, always;
     /// Tokens of its prompt, after those, that were loaded from a tier for its first admission.
     loaded_tokens: Count, tiered;
+    /// Of those tokens, the ones that a store below the tier had, and the tier had not.
+    store_tokens: Count, stored;
     /// Time for which it waited, with its blocks, until chunks of its prefix had been loaded and it was admitted; before
     /// its first admission, a part of queueing.
     load_wait: Part, tiered;
@@ -377,6 +381,7 @@ mod tests {
             cancels: true,
             retries: true,
             tiered: true,
+            stored: true,
         };
         let buffers = Columns::new(3, all).into_buffers();
         let names: Vec<_> = buffers.iter().map(|buffer| buffer.0).collect();

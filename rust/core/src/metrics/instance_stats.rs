@@ -74,6 +74,9 @@ pub struct InstanceStats {
     /// The chunks in the host's memory, if it keeps any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tier: Option<TierStats>,
+    /// Its copies to a store below the host's memory and back, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<StoreCopies>,
     #[serde(skip)]
     /// Up to when `waiting_ticks` is counted.
     waiting_since: Ticks,
@@ -111,6 +114,38 @@ pub struct TierStats {
     pub evicted_blocks: u64,
     /// Stores that lacked room; a request tries again at its next step.
     pub refused_stores: u64,
+}
+
+/// The copies of one instance between its tier and the store below that.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct StoreCopies {
+    /// The number of the store.
+    pub store: u32,
+    /// Blocks copied to the store.
+    pub written_blocks: u64,
+    /// Blocks copied back to the tier.
+    pub read_blocks: u64,
+    /// Chunks that the store had and that were not read, as the tier had no room.
+    pub refused_reads: u64,
+}
+
+/// A store of chunks below the host's memory, over all instances that have it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct StoreStats {
+    /// Chunks that fit; `None`: any number.
+    pub capacity: Option<u64>,
+    /// Chunks in it as the replay ended.
+    pub chunks: u64,
+    /// The most chunks in it at once.
+    pub peak_chunks: u64,
+    /// Blocks copied to it.
+    pub written_blocks: u64,
+    /// Blocks copied from it.
+    pub read_blocks: u64,
+    /// Chunks that were evicted.
+    pub evicted_chunks: u64,
+    /// Chunks that it did not take for want of room.
+    pub refused_chunks: u64,
 }
 
 /// Whether a counter is 0.

@@ -14,7 +14,7 @@ pub(crate) use columns::OptionalColumns;
 pub(crate) use columns::add_part;
 pub use columns::{Buffer, Columns, Declared, NO_INSTANCE, Reason, Status};
 pub use event::{Event, EventKind};
-pub use instance_stats::{Drafts, InstanceStats, TierStats};
+pub use instance_stats::{Drafts, InstanceStats, StoreCopies, StoreStats, TierStats};
 pub use network_stats::{MediumStats, NetworkStats};
 pub(crate) use record_room::RecordRoom;
 pub(crate) use recorder::{Notice, Recorder, RequestTotals};

@@ -56,6 +56,8 @@ columns! {
         kv_arriving_tokens,
         /// Chunks that the host's memory holds, those that are being stored among them.
         tier_chunks,
+        /// Chunks that the store below has, those that are being written among them; of all instances that share it.
+        store_chunks,
         /// Requests in the step in progress.
         batch_requests,
         /// Tokens that the step in progress computes.

@@ -186,6 +186,8 @@ def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -
         request.memory = "gpu"
         if state.tier is not None:
             state.tier.allocated(request, cached, offered.loaded, sync=True)
+            if request.scheduled is None:
+                request.store_tokens = state.tier.fetched_tokens(request, cached, offered.loaded)
     memory.register_full(request, request.computed + offered.tokens)
     request.place = "running"
     request.admitted_at = step.start

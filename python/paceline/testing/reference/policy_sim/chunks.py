@@ -246,6 +246,11 @@ class Chunks:
         for key in keys:
             self._readers[key] -= 1
 
+    def hold(self, keys: Iterable[Hashable]) -> None:
+        """Keep chunks until `loaded` is called: they are copied to a tier below, which is no use of them."""
+        for key in keys:
+            self._readers[key] += 1
+
     def finished(self, access: Access) -> None:
         """Note that a request has finished."""
         self._order.finished(access)

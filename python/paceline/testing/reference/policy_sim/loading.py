@@ -65,6 +65,7 @@ def end_load(state: State, request: Request, now: int) -> None:
     request.load_wait += now - began
     if request.scheduled is None:
         request.hit_tokens, request.loaded_tokens = cached, loaded
+        request.store_tokens = state.tier.fetched_tokens(request, cached, loaded)
     request.load = None
     state.tier.admitted(request)
 

@@ -108,9 +108,9 @@ class Request:
         prefix cache registers its blocks when it leaves the set.
     hit_tokens : int
         Tokens found in the prefix cache when it was first admitted.
-    loaded_tokens, load_wait : int
-        Tokens that were loaded from a tier for the first admission; the time from when loads began until the
-        request was admitted.
+    loaded_tokens, store_tokens, load_wait : int
+        Tokens that were loaded from a tier for the first admission, and those of them that a store below it
+        had; the time from when loads began until the request was admitted.
     load : tuple of int or None
         When a load began, the tokens in the prefix cache, and those loaded; until the request is admitted.
     preemptions : int
@@ -168,6 +168,7 @@ class Request:
     in_set: bool = False
     hit_tokens: int = 0
     loaded_tokens: int = 0
+    store_tokens: int = 0
     load_wait: int = 0
     load: tuple[int, int, int] | None = None
     preemptions: int = 0

@@ -14,6 +14,7 @@ from paceline.testing.reference.policy_sim.chunks import PENDING, Access, Chunks
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.step import Step
+from paceline.testing.reference.policy_sim.store import Below
 
 Kind = Literal["store", "load", "sync"]
 
@@ -33,6 +34,8 @@ class Use:
         Its copies whose end has not been reported.
     seen : bool
         Whether a step has seen that its load has ended.
+    fetched : set of int
+        The places of its chunks that were read from a store below the tier for it.
     """
 
     access: Access = field(default_factory=Access)
@@ -40,6 +43,7 @@ class Use:
     blocks: list[int] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
     seen: bool = False
+    fetched: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True, eq=False)
@@ -150,6 +154,7 @@ class Tier:
         self._fenced: dict[int, set[Job]] = {}  # blocks of finished requests that stores still read
         self._finished: list[tuple[Request, Use, int]] = []  # with their computed tokens
         self._now = Actions(0)
+        self.below: Below | None = None
 
     # -- decisions -------------------------------------------------------------------------
 
@@ -163,9 +168,16 @@ class Tier:
         """Tokens of a chunk."""
         return self.chunk_blocks * self._memory.block_tokens
 
+    @property
+    def store_chunks(self) -> int:
+        """Chunks in the store below, those that are being written among them."""
+        return 0 if self.below is None else len(self.below.store.objects)
+
     def open(self, now: int) -> None:
         """Begin to form a step."""
         self._now = Actions(now)
+        for way, keys in self.below.ended(now) if self.below is not None else ():
+            (self.chunks.loaded if way == "write" else self.chunks.stored)(keys)
 
     def use(self, request: Request) -> Use:
         """Return what the tier keeps of a request."""
@@ -186,12 +198,17 @@ class Tier:
         chunks, first = request.tokens // size, cached // size
         if chunks * size - cached < size:
             return 0, False
-        found = list[Hashable]()
+        found, fetched = list[Hashable](), list[Hashable]()
         for chunk in range(first, chunks):
             key = self._key(request, chunk)
             if self.chunks.readers(key) is None:
-                break
+                if not self._fetch(request, chunk, key):
+                    break
+                fetched.append(key)
             found.append(key)
+        if fetched:
+            assert self.below is not None
+            self.below.found.append(fetched)
         if not found:
             return 0, False
         if any(self.chunks.readers(key) == PENDING for key in found):
@@ -209,6 +226,22 @@ class Tier:
         sync = cached + tokens < request.tokens and self._now.sync_tokens + tokens <= most
         self._now.sync_tokens += tokens if sync else 0
         return tokens, sync
+
+    def _fetch(self, request: Request, chunk: int, key: Hashable) -> bool:
+        """Take room for a chunk that the store below has; return whether it has it and there is room."""
+        if self.below is None or not self.below.store.has(key, self._now.start):
+            return False
+        if self.chunks.store({key: chunk}, self.use(request).access) is None:
+            self.below.refused += 1
+            return False
+        self.use(request).fetched.add(chunk)
+        self.peak_chunks = max(self.peak_chunks, self.chunks.used)
+        return True
+
+    def fetched_tokens(self, request: Request, cached: int, loaded: int) -> int:
+        """Return how many of the loaded tokens were read from the store below for the request."""
+        size, fetched = self.chunk_tokens, self.use(request).fetched
+        return sum(at // size in fetched for at in range(cached, cached + loaded))
 
     def put_off(self, request: Request) -> None:
         """Note that a request is passed over, as its lookup has no answer yet."""
@@ -284,6 +317,8 @@ class Tier:
         now.loading = [one for one in self.loading if not self.use(one).seen]
         self._send([*self._unsent, *(job for job in now.stores if job in flushed)], now.start)
         self._unsent = [job for job in now.stores if job not in flushed]
+        if self.below is not None:
+            self.below.read(now.start)
         awaited = [job.ends or 0 for job in now.flushed]
         begins = max([now.start, *awaited])
         if any(job.kind == "sync" for job in now.loads):
@@ -371,6 +406,9 @@ class Tier:
         unseen, self._unseen = self._unseen, []
         for job in unseen:
             (self.chunks.stored if job.kind == "store" else self.chunks.loaded)(job.keys)
+            if job.kind == "store" and self.below is not None:
+                assert job.reported is not None
+                self.chunks.hold(self.below.write(job.keys, job.reported))
             job.use.jobs.remove(job)
             for block in job.blocks:
                 self._fenced.get(block, set()).discard(job)
@@ -413,10 +451,10 @@ class Tier:
 
     @property
     def next_end(self) -> int | None:
-        """When the next copy ends."""
-        return min(
-            (job.ends for job in self.jobs if job.reported is None and job.ends is not None), default=None
-        )
+        """When the next copy ends, but for those to a store below."""
+        ends = [job.ends for job in self.jobs if job.reported is None and job.ends is not None]
+        read = None if self.below is None else self.below.next_read
+        return min(ends if read is None else [*ends, read], default=None)
 
     def pass_step(self, step: Step) -> tuple[bool, int | None]:
         """End a step without tokens; return whether another one follows at once, and else when to form one.
@@ -428,9 +466,11 @@ class Tier:
             self.ends = begins
             return False, begins
         self.end(begins, [])
-        if self._unsent or not self._now.idle:
+        ends = self.next_end
+        at_once = ends is not None and ends <= step.start and self.below is not None
+        if self._unsent or not self._now.idle or at_once:
             return True, None
-        return False, self.next_end
+        return False, ends
 
     def wake(self, now: int) -> bool:
         """End the step without tokens that is in progress; return whether none is any more."""

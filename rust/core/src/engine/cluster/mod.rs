@@ -19,7 +19,7 @@ use crate::collections::Column;
 use crate::error::Error;
 use crate::hint::rare;
 use crate::instance::{Effects, Instance, StepColumns, TierLog};
-use crate::metrics::{Columns, Event, EventKind, InstanceStats, Recorder, Sketch};
+use crate::metrics::{Columns, Event, EventKind, InstanceStats, Recorder, Sketch, StoreStats};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -73,6 +73,8 @@ pub(super) struct Recorded {
     pub(super) decisions: Vec<StepColumns>,
     /// The actions of their steps on tiers.
     pub(super) tiers: Vec<Option<Box<TierLog>>>,
+    /// The counters of the stores below those, by number.
+    pub(super) stores: Vec<StoreStats>,
     /// The changes of roles, in order.
     pub(super) flips: Vec<FlipRecord>,
     /// The row in the trace of each request, by its number, where that is another.

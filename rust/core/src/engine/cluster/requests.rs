@@ -1,5 +1,7 @@
 //! The requests of a cluster: sent, ended and read.
 
+use std::collections::BTreeMap;
+
 use super::{Cluster, Recorded};
 use crate::collections::Column;
 use crate::instance::{Asking, Instance, MigratingRequest, PhaseChange, RequestView};
@@ -173,6 +175,7 @@ impl Cluster {
     /// The columns and counters of the instances.
     pub(in crate::engine) fn into_recorded(mut self, end: Ticks) -> Recorded {
         let stats = self.instances.iter().map(Instance::stats).collect();
+        let stores: BTreeMap<_, _> = self.instances.iter().filter_map(Instance::store_stats).collect();
         for instance in &mut self.instances {
             instance.effects(&self.trace, &mut self.recorder).drain_tier(end);
         }
@@ -191,6 +194,7 @@ impl Cluster {
             stats,
             decisions,
             tiers,
+            stores: stores.into_values().collect(),
             flips: self.roles.into_history(origins.as_deref()),
             columns,
             gaps: self.recorder.gaps,

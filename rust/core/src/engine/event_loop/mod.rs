@@ -31,7 +31,7 @@ use super::transfer_log::TransferRecord;
 use crate::error::Error;
 use crate::hint::rare;
 use crate::instance::{StepColumns, TierLog};
-use crate::metrics::{Columns, InstanceStats, NetworkStats, Sketch};
+use crate::metrics::{Columns, InstanceStats, NetworkStats, Sketch, StoreStats};
 use crate::time::{NEVER, Ticks};
 use crate::timeline::Rows;
 
@@ -52,6 +52,8 @@ pub(super) struct CanHappen {
     pub(super) cancels: bool,
     /// Whether a rule or a monitor may migrate requests; if not, phases 2 to 4 have nothing to do.
     pub(super) migrations: bool,
+    /// Whether instances share a store, so that all steps of a moment end before one starts.
+    pub(super) shares: bool,
     /// Whether there are monitors, reports, roles that change or steps in lockstep.
     pub(super) timers: bool,
 }
@@ -119,6 +121,8 @@ pub struct Outcome {
     pub decisions: Vec<StepColumns>,
     /// The actions of each instance's steps on its tier, where decisions are recorded and it has one.
     pub tiers: Vec<Option<Box<TierLog>>>,
+    /// The counters of stores below the tiers of instances, by number, but for those that no instance has.
+    pub stores: Vec<StoreStats>,
     /// The watched number of each instance as requests arrived, one request after another.
     pub watched: Vec<f64>,
     /// The changes of instances' roles, in order.
@@ -275,7 +279,8 @@ impl Simulation {
     /// ended starts the next.
     #[inline]
     fn may_restart(&self, index: usize, now: Ticks) -> bool {
-        let asks = self.can_happen.migrations || self.can_happen.reactions || self.arrivals.held() > 0;
+        let CanHappen { migrations, reactions, shares, .. } = self.can_happen;
+        let asks = migrations || reactions || shares || self.arrivals.held() > 0;
         let together =
             self.can_happen.timers && (self.locked.are_together() || self.cluster.known().is_relayed(false));
         let alone = || self.arrivals.held() == 0 && self.cluster.is_alone(index, now);
@@ -445,6 +450,7 @@ impl Simulation {
             events,
             decisions: recorded.decisions,
             tiers: recorded.tiers,
+            stores: recorded.stores,
             watched: self.router.into_watched(),
             flips: recorded.flips,
             transfers: self.migrations.into_records(recorded.origins.as_deref()),

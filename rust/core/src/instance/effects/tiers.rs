@@ -1,6 +1,6 @@
 //! Chunks that are stored in the host's memory, and loaded from there.
 
-use super::{AdmissionOffer, Candidate, Effects};
+use super::{AdmissionOffer, Candidate, Effects, Place};
 use crate::hint::rare;
 use crate::instance::observers::Fact;
 use crate::instance::request::{Phase, Slot};
@@ -35,6 +35,18 @@ impl Effects<'_> {
             self.on.kv.forget_given();
             tier.open(now);
         }
+    }
+
+    /// Begins to read what the store below a tier has of a candidate after the `cached` tokens in the prefix cache, and the
+    /// tier has not. Returns whether there is anything.
+    pub(in crate::instance) fn fetch(&mut self, candidate: &Candidate, cached: u32) -> bool {
+        let Some(tier) = self.on.tier.as_deref_mut() else { return false };
+        let slot = match candidate.place {
+            Place::Slot(slot) => Some(slot),
+            Place::Front | Place::Arrival => None,
+        };
+        let of = (slot, candidate.request, candidate.owner);
+        tier.fetch(of, (candidate.target, cached), self.on.kv.gpu())
     }
 
     /// Notes that a request is passed over, as the lookup of its chunks has no answer yet.
@@ -102,7 +114,8 @@ impl Effects<'_> {
     pub(super) fn observe_load(&mut self, slot: Slot, first: bool, now: Ticks) {
         let Some(load) = self.on.tier.as_deref_mut().and_then(|tier| tier.take_load(slot)) else { return };
         let Wanted { cached, loaded, .. } = load.wanted;
-        self.observe(Fact::Loaded { first, cached, loaded, wait: now - load.since }, slot, now);
+        let (fetched, wait) = (load.fetched, now - load.since);
+        self.observe(Fact::Loaded { first, cached, loaded, fetched, wait }, slot, now);
     }
 
     /// Ends a request in the tier that has finished, or was cancelled, before its blocks are freed.

@@ -28,6 +28,8 @@ pub(in crate::instance) enum Fact {
         cached: u32,
         /// Tokens after these that were loaded.
         loaded: u32,
+        /// Of these, the tokens that were read from a store below the tier for it.
+        fetched: u32,
         /// For how long it waited for that.
         wait: Ticks,
     },

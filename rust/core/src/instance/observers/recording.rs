@@ -63,11 +63,10 @@ impl Recorder {
                     add_part(&mut self.columns.interrupted_prefill, rows, of.row(), transfer);
                 }
             }
-            Fact::Loaded { first, cached, loaded, wait } => {
+            Fact::Loaded { first, cached, loaded, fetched, wait } => {
                 self.columns.load_wait[of.row()] += wait;
                 if first {
-                    self.columns.cached_tokens[of.row()] = cached;
-                    self.columns.loaded_tokens[of.row()] = loaded;
+                    self.loaded(of.row(), cached, loaded, fetched);
                 }
             }
             // Until the first token, the column is the time of the steps that computed the prompt.
@@ -80,6 +79,15 @@ impl Recorder {
             | Fact::Preempted
             | Fact::Left
             | Fact::Came => {}
+        }
+    }
+
+    /// Writes where the prefix of a request came from that is admitted for the first time.
+    fn loaded(&mut self, row: usize, cached: u32, loaded: u32, fetched: u32) {
+        self.columns.cached_tokens[row] = cached;
+        self.columns.loaded_tokens[row] = loaded;
+        if let Some(of_store) = self.columns.store_tokens.get_mut(row) {
+            *of_store = fetched;
         }
     }
 

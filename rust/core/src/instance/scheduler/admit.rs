@@ -172,7 +172,12 @@ impl Stages<'_> {
 
     /// The tokens and blocks that the admission of a request takes. `hits`: becomes the blocks that the prefix
     /// cache has of it.
-    fn admission_offer(&self, candidate: Candidate, chunked: bool, hits: &mut Vec<Block>) -> AdmissionOffer {
+    fn admission_offer(
+        &mut self,
+        candidate: Candidate,
+        chunked: bool,
+        hits: &mut Vec<Block>,
+    ) -> AdmissionOffer {
         hits.clear();
         let Candidate { owner, target, .. } = candidate;
         let limit = if chunked { self.draft.limits.chunk } else { u64::MAX };

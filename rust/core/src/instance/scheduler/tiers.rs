@@ -12,11 +12,21 @@ use crate::instance::Part;
 use crate::instance::effects::{AdmissionOffer, AfterStep, Candidate, ChunkLoad, Place};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::run::Run;
+use crate::instance::tiers::HostTier;
 use crate::time::Ticks;
 
 impl Stages<'_> {
     /// The chunks that a tier has of a candidate after the `cached` tokens in the prefix cache.
-    pub(super) fn look_up(&self, candidate: &Candidate, cached: u32) -> ChunkLoad {
+    pub(super) fn look_up(&mut self, candidate: &Candidate, cached: u32) -> ChunkLoad {
+        let has_store = self.effects.tier.as_deref().is_some_and(HostTier::has_store);
+        if has_store {
+            rare();
+            // The store may have more by the next step: other instances and copies that end change it.
+            self.draft.loads.looked_up = true;
+            if self.effects.fetch(candidate, cached) {
+                return ChunkLoad::Unknown;
+            }
+        }
         let Some(tier) = self.effects.tier.as_deref() else { return ChunkLoad::None };
         let slot = match candidate.place {
             Place::Slot(slot) => Some(slot),

@@ -7,9 +7,11 @@
 //! copies and learns of their ends as others do.
 
 mod ahead;
+mod below;
 mod departures;
 mod fences;
 mod jobs;
+mod links;
 mod log;
 mod lookup;
 mod uses;
@@ -19,12 +21,13 @@ pub use log::{TierJob, TierLog, TierStep};
 use ahead::Ahead;
 use fences::Fences;
 use jobs::{Job, Jobs, Kind};
+use links::Links;
 use log::StepLog;
 use uses::Uses;
 
 use super::request::Slot;
 use crate::config::TierConfig;
-use crate::kv::{ChunkStore, ContentOwner, Link, Memory, StoredChunk};
+use crate::kv::{ChunkStore, ContentOwner, Memory, StoredChunk};
 use crate::metrics::TierStats;
 use crate::time::Ticks;
 
@@ -43,6 +46,8 @@ pub(in crate::instance) struct Wanted {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::instance) struct Begun {
     pub(in crate::instance) wanted: Wanted,
+    /// Of the tokens that are loaded, those that were read from a store below the tier for the request.
+    pub(in crate::instance) fetched: u32,
     pub(in crate::instance) since: Ticks,
 }
 
@@ -57,8 +62,7 @@ pub(crate) struct HostTier {
     store: ChunkStore,
     uses: Uses,
     jobs: Jobs,
-    /// Copies to the tier, loads for which requests wait, and loads before a forward pass.
-    links: [Link; 3],
+    links: Links,
     fences: Fences,
     /// Requests whose load has begun and that were not admitted since, in that order.
     loading: Vec<Slot>,
@@ -89,7 +93,7 @@ impl HostTier {
             store: ChunkStore::new(config.chunks, config.eviction, config.store_threshold),
             uses: Uses::default(),
             jobs: Jobs::default(),
-            links: [config.store, config.load, config.load].map(Link::new),
+            links: Links::new(config),
             fences: Fences::default(),
             loading: Vec::new(),
             finished: Vec::new(),
@@ -150,6 +154,7 @@ impl HostTier {
     /// Begins to form a step.
     pub(in crate::instance) fn open(&mut self, now: Ticks) {
         self.log.open(now, self.store.evicted());
+        self.learn_of_store(now);
         if let Some(ahead) = &mut self.ahead {
             ahead.news = false;
         }
@@ -168,6 +173,7 @@ impl HostTier {
         memory: &Memory,
     ) {
         let id = self.uses.enter(slot, request, owner);
+        self.admit_early(id, request);
         self.log.step.hits.push((request, wanted.cached, wanted.loaded));
         self.uses.note_behind(id, false);
         self.uses.get_mut(id).next_chunk = 0;
@@ -193,7 +199,8 @@ impl HostTier {
     /// Notes when a request was admitted, or began to wait, and with which load.
     pub(in crate::instance) fn note_load(&mut self, slot: Slot, wanted: Wanted, since: Ticks) {
         if let Some(id) = self.uses.id(slot) {
-            self.uses.get_mut(id).begun = Some(Begun { wanted, since });
+            let fetched = self.fetched_tokens(id, wanted.cached, wanted.loaded);
+            self.uses.get_mut(id).begun = Some(Begun { wanted, fetched, since });
         }
     }
 
@@ -265,6 +272,7 @@ impl HostTier {
         }
         let used = self.uses.requests(&self.loading);
         self.log.close(used, (self.store.used(), self.store.evicted()));
+        self.send_reads();
         self.send_urgent()
     }
 
@@ -365,8 +373,7 @@ impl HostTier {
     /// Gives a copy to its link, unless it was. Returns when it ends.
     fn send(&mut self, job: u32, now: Ticks) -> Ticks {
         let Some(open) = self.jobs.get_mut(job) else { return now };
-        let link = &mut self.links[open.kind as usize];
-        open.interval.get_or_insert_with(|| link.send(open.blocks, now)).ends
+        open.interval.get_or_insert_with(|| self.links.send(open.kind, open.blocks, now)).ends
     }
 
     /// When the forward pass begins of a step that starts at `start`: only the first one of a run waits for copies.
@@ -396,16 +403,19 @@ impl HostTier {
             self.log.report(TierJob::new(id, &job, self.uses.get(job.used).request, now), start);
             match &mut self.ahead {
                 Some(ahead) if start.is_some() => ahead.unseen.push((id, job)),
-                _ => self.end_job(id, &job),
+                _ => self.end_job(id, &job, now),
             }
         }
     }
 
     /// The scheduler knows that a copy has ended.
-    fn end_job(&mut self, id: u32, job: &Job) {
+    fn end_job(&mut self, id: u32, job: &Job, now: Ticks) {
         let keys: Vec<_> = job.chunks.iter().map(|chunk| chunk.key).collect();
         match job.kind {
-            Kind::Store => self.store.end_store(&keys),
+            Kind::Store => {
+                self.store.end_store(&keys);
+                self.write_down(job, &keys, now);
+            }
             Kind::Load | Kind::Sync => self.store.end_load(&keys, job.kind == Kind::Load),
         }
         self.fences.remove(id);
@@ -427,7 +437,7 @@ impl HostTier {
         self.end_passed(begins);
         // The step after it, which starts at the same moment, gives them to their link.
         self.send_stores(begins);
-        made || self.jobs.len() < open
+        made || self.jobs.len() < open || self.next_read_end().is_some_and(|ends| ends <= now)
     }
 
     /// Ends the step without tokens that waits for copies, if one is in progress and has ended. Returns when it ends, if it
@@ -442,9 +452,9 @@ impl HostTier {
         None
     }
 
-    /// When the next copy ends.
+    /// When the next copy ends, but for those to a store below the tier.
     pub(in crate::instance) fn next_end(&self) -> Option<Ticks> {
-        self.jobs.next_end()
+        self.jobs.next_end().into_iter().chain(self.next_read_end()).min()
     }
 
     /// Whether the scheduler looks for copies that have ended as a step ends.

@@ -11,6 +11,8 @@ pub(super) struct Used {
     pub(super) request: u32,
     pub(super) owner: ContentOwner,
     pub(super) access: Access,
+    /// The places of its chunks that were read from a store below the tier for it.
+    pub(super) fetched: Vec<u32>,
     /// The first chunk that it has not offered to store.
     pub(super) next_chunk: u32,
     /// The load that its admission began with, until it is admitted.
@@ -64,6 +66,12 @@ impl Uses {
         self.all[id as usize].as_mut().expect("Invariant: a request is kept until its last copy has ended")
     }
 
+    /// The uses of chunks by a request, and the places of those that are read for it from a store below the tier.
+    pub(super) fn fetching(&mut self, id: u32) -> (&mut Access, &mut Vec<u32>) {
+        let used = self.get_mut(id);
+        (&mut used.access, &mut used.fetched)
+    }
+
     /// The number of the request in a slot, which may be new.
     pub(super) fn enter(&mut self, slot: Slot, request: u32, owner: ContentOwner) -> u32 {
         if let Some(id) = self.id(slot) {
@@ -73,6 +81,7 @@ impl Uses {
             request,
             owner,
             access: Access::default(),
+            fetched: Vec::new(),
             next_chunk: 0,
             begun: None,
             jobs: Vec::new(),

@@ -37,6 +37,7 @@ impl Look<'_> {
             kv_host_tokens: account.held(Tier::Host).tokens + account.held(Tier::Landed).tokens,
             kv_arriving_tokens: account.held(Tier::Arriving).tokens,
             tier_chunks: self.tier.as_deref().map_or(0, HostTier::chunks),
+            store_chunks: self.tier.as_deref().map_or(0, HostTier::chunks_below),
             batch_requests,
             batch_tokens,
             step_ticks,

@@ -217,6 +217,14 @@ impl ChunkStore {
         self.touch(&touched, access);
     }
 
+    /// Keeps chunks that are ready until as many loads of them have ended: they are copied to a tier below, which is no use
+    /// by a request.
+    pub(crate) fn hold(&mut self, chunks: &[Chunk]) {
+        for chunk in chunks {
+            self.change(chunk.key, |entry| entry.readers += 1);
+        }
+    }
+
     /// Ends the load of chunks.
     pub(crate) fn end_load(&mut self, keys: &[Key], awaited: bool) {
         for &key in keys {

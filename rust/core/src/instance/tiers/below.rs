@@ -1,0 +1,231 @@
+//! The store below the host's memory: chunks are written to it once they are in the host's memory, and read back into that
+//! before they are loaded.
+//!
+//! Follows the `TieringOffloadingManager` of vLLM 0.33.0 (`vllm/v1/kv_offload/tiering/manager.py`): the host's memory is the
+//! only way to the GPU. As the scheduler learns that chunks have been stored there, they are written to the store, and stay
+//! in the host's memory meanwhile. A lookup that finds a chunk in the store and not in the host's memory takes room there
+//! for it at once, and has no answer until it has been read. The chunks that the lookups of one request found in a step are
+//! read as one copy, once the step has been decided. The end of copies is looked for as a step is decided.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::HostTier;
+use super::jobs::Job;
+use crate::config::StoreLink;
+use crate::instance::request::Slot;
+use crate::kv::{Access, ContentOwner, Found, Link, Memory, SharedStore, StoredChunk};
+use crate::metrics::{StoreCopies, StoreStats};
+use crate::time::Ticks;
+
+/// The uses of chunks by a request that has not been admitted, and the places of those that were read for it.
+#[derive(Debug, Default)]
+struct Early {
+    access: Access,
+    fetched: Vec<u32>,
+}
+
+/// A copy between the tier and the store.
+#[derive(Debug)]
+struct Copy {
+    keys: Vec<u64>,
+    /// Whether it is to the store.
+    writes: bool,
+}
+
+/// The store below a tier, as one instance uses it.
+#[derive(Debug)]
+pub(super) struct Below {
+    store: SharedStore,
+    /// The links to the store and back.
+    links: [Link; 2],
+    /// The copies under way, by their end and in the order in which they were sent.
+    open: BTreeMap<(Ticks, u64), Copy>,
+    sent: u64,
+    /// By row, requests for which chunks are read before they are admitted for the first time.
+    early: FxHashMap<u32, Early>,
+    /// The chunks that the lookups of each request have found in the step that is formed.
+    found: Vec<Vec<u64>>,
+    stats: StoreCopies,
+}
+
+impl Below {
+    fn new(config: StoreLink, store: SharedStore) -> Self {
+        Self {
+            store,
+            links: [config.write, config.read].map(Link::new),
+            open: BTreeMap::new(),
+            sent: 0,
+            early: FxHashMap::default(),
+            found: Vec::new(),
+            stats: StoreCopies { store: config.store, ..StoreCopies::default() },
+        }
+    }
+
+    fn open(&mut self, ends: Ticks, copy: Copy) {
+        self.open.insert((ends, self.sent), copy);
+        self.sent += 1;
+    }
+
+    /// Writes those of some chunks that the store lacks and has room for. Returns their keys.
+    fn write(&mut self, keys: &[u64], chunk_blocks: u32, now: Ticks) -> Vec<u64> {
+        let mut store = self.store.get();
+        let taken = store.put(keys, now);
+        if taken.is_empty() {
+            return taken;
+        }
+        let blocks = taken.len() as u64 * u64::from(chunk_blocks);
+        let ends = store.write(&taken, blocks, &mut self.links[0], now).ends;
+        drop(store);
+        self.stats.written_blocks += blocks;
+        self.open(ends, Copy { keys: taken.clone(), writes: true });
+        taken
+    }
+
+    /// Reads the chunks that lookups have found.
+    fn read(&mut self, chunk_blocks: u32, now: Ticks) {
+        for keys in std::mem::take(&mut self.found) {
+            let blocks = keys.len() as u64 * u64::from(chunk_blocks);
+            let ends = self.store.get().read(&keys, blocks, &mut self.links[1], now).ends;
+            self.stats.read_blocks += blocks;
+            self.open(ends, Copy { keys, writes: false });
+        }
+    }
+
+    /// Removes the copies that have ended by `now`.
+    fn take_ended(&mut self, now: Ticks) -> BTreeMap<(Ticks, u64), Copy> {
+        let later = self.open.split_off(&(now.saturating_add(1), 0));
+        std::mem::replace(&mut self.open, later)
+    }
+}
+
+impl HostTier {
+    /// Has a store be below the tier, if its settings have one.
+    pub(in crate::instance) fn set_store(&mut self, stores: &[SharedStore]) {
+        let below = |config: StoreLink| Box::new(Below::new(config, stores[config.store as usize].clone()));
+        self.links.below = self.config.below.map(below);
+    }
+
+    /// Whether there is a store below the tier.
+    pub(in crate::instance) fn has_store(&self) -> bool {
+        self.links.below.is_some()
+    }
+
+    /// Learns which copies between the tier and the store have ended by `now`.
+    pub(super) fn learn_of_store(&mut self, now: Ticks) {
+        let Some(below) = &mut self.links.below else { return };
+        for (_, copy) in below.take_ended(now) {
+            if copy.writes {
+                self.store.end_load(&copy.keys, false);
+            } else {
+                self.store.end_store(&copy.keys);
+            }
+        }
+    }
+
+    /// Begins to read those chunks of a request that the store has and the tier has not, up to the first that neither has or
+    /// that the tier has no room for. `cached`: tokens of its `tokens` that the prefix cache has. Returns whether there were
+    /// any.
+    pub(in crate::instance) fn fetch(
+        &mut self,
+        (slot, request, owner): (Option<Slot>, u32, ContentOwner),
+        (tokens, cached): (u32, u32),
+        memory: &Memory,
+    ) -> bool {
+        let (size, now) = (self.chunk_tokens(), self.log.step.start);
+        let id = slot.and_then(|slot| self.uses.id(slot));
+        let (chunks, first) = (tokens / size, cached / size);
+        if id.is_some_and(|id| !self.uses.get(id).jobs.is_empty())
+            || (chunks * size).saturating_sub(cached) < size
+        {
+            return false;
+        }
+        let mut found = Vec::new();
+        for at in first..chunks {
+            let chunk = self.chunk(owner, at, memory);
+            if self.store.find(chunk.key) != Found::Missing {
+                continue;
+            }
+            let Some(below) = &mut self.links.below else { return false };
+            if !below.store.get().look_up(chunk.key, now) {
+                break;
+            }
+            let (access, fetched) = if let Some(id) = id {
+                self.uses.fetching(id)
+            } else {
+                let early = below.early.entry(request).or_default();
+                (&mut early.access, &mut early.fetched)
+            };
+            if self.store.store(&[chunk], access).is_none() {
+                below.stats.refused_reads += 1;
+                break;
+            }
+            fetched.push(at);
+            found.push(chunk.key);
+        }
+        let any = !found.is_empty();
+        if let Some(below) = self.links.below.as_mut().filter(|_| any) {
+            below.found.push(found);
+            self.stats.peak_chunks = self.stats.peak_chunks.max(self.store.used());
+        }
+        any
+    }
+
+    /// Notes that a request is admitted, for which chunks may have been read before.
+    pub(super) fn admit_early(&mut self, id: u32, request: u32) {
+        let Some(below) = &mut self.links.below else { return };
+        if let Some(early) = below.early.remove(&request) {
+            let (access, fetched) = self.uses.fetching(id);
+            (*access, *fetched) = (early.access, early.fetched);
+        }
+    }
+
+    /// Of the tokens that a request loads, those that were read from the store for it.
+    pub(super) fn fetched_tokens(&self, id: u32, cached: u32, loaded: u32) -> u32 {
+        let (size, ends) = (self.chunk_tokens(), cached + loaded);
+        // A chunk that the tier lost again is read twice.
+        let mut places = self.uses.get(id).fetched.clone();
+        places.sort_unstable();
+        places.dedup();
+        places.iter().map(|at| ((at + 1) * size).min(ends).saturating_sub((at * size).max(cached))).sum()
+    }
+
+    /// Writes the chunks of a copy that has ended to the store, as far as that lacks them and has room.
+    pub(super) fn write_down(&mut self, job: &Job, keys: &[u64], now: Ticks) {
+        let Some(below) = &mut self.links.below else { return };
+        let taken = below.write(keys, self.config.chunk_blocks, now);
+        let chunks: Vec<StoredChunk> =
+            job.chunks.iter().filter(|chunk| taken.contains(&chunk.key)).copied().collect();
+        self.store.hold(&chunks);
+    }
+
+    /// Sends the reads that the lookups of the step which was formed have begun.
+    pub(super) fn send_reads(&mut self) {
+        let now = self.log.step.start;
+        if let Some(below) = &mut self.links.below {
+            below.read(self.config.chunk_blocks, now);
+        }
+    }
+
+    /// When the next copy from the store ends, for which requests may wait.
+    pub(super) fn next_read_end(&self) -> Option<Ticks> {
+        let open = &self.links.below.as_deref()?.open;
+        open.iter().find(|(_, copy)| !copy.writes).map(|(&(ends, _), _)| ends)
+    }
+
+    /// Chunks in the store below, those that are being written among them.
+    pub(in crate::instance) fn chunks_below(&self) -> u64 {
+        self.links.below.as_deref().map_or(0, |below| below.store.get().used())
+    }
+
+    /// The counters of copies to the store and back.
+    pub(crate) fn store_copies(&self) -> Option<StoreCopies> {
+        self.links.below.as_deref().map(|below| below.stats.clone())
+    }
+
+    /// The number of the store below, and the counters of all its copies.
+    pub(crate) fn store_stats(&self) -> Option<(u32, StoreStats)> {
+        self.links.below.as_deref().map(|below| (below.stats.store, below.store.get().stats()))
+    }
+}
