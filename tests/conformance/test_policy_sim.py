@@ -14,7 +14,16 @@ from typing import Any
 
 import pytest
 
-from paceline.conformance import DecisionLog, layered, read_log, vllm, vllm_offload, vllm_spec, vllm_v0
+from paceline.conformance import (
+    DecisionLog,
+    layered,
+    read_log,
+    sglang,
+    vllm,
+    vllm_offload,
+    vllm_spec,
+    vllm_v0,
+)
 from paceline.testing.reference.policy_sim import Outcome, TraceRequest, covers, replay
 from paceline.testing.reference.policy_sim.step import Step
 from paceline.testing.reference.policy_sim.tier import Actions
@@ -27,6 +36,7 @@ KINDS: dict[str, ModuleType] = {
     "vllm-offload": vllm_offload,
     "vllm-v0": vllm_v0,
     "layered": layered,
+    "sglang": sglang,
 }
 
 
@@ -128,7 +138,7 @@ def compare(file: Path, most: int | None) -> None:
     until: int | None = log.steps[most][0] if most else None
     config = configuration(log, until)
     assert covers(config)
-    outcome = replay(config, requests(log), prefix_block_tokens=log.engine["block_size"])
+    outcome = replay(config, requests(log), prefix_block_tokens=log.engine.get("block_size"))
     if log.kind == "vllm-offload" and most is None:
         outcome.replicas[0].scheduler.state.tier.drain(outcome.end)
         assert copies(outcome) == log.jobs

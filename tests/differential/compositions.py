@@ -129,6 +129,7 @@ def unranked(draw: st.DrawFn, *, moves_layers: bool | None = None) -> Wire:
         "prefix_cache": {"unknown_first": draw(FLAG)} if caches else None,
         "schedule_ahead": draw(SELDOM),
         "receive_interval": draw(st.sampled_from([1, 1, 1, 2, 5])),
+        "requeue_last": draw(SELDOM),
         **shared_rules(draw, one["blocks"]),
     }
     return one

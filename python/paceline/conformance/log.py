@@ -85,6 +85,21 @@ class _VllmV0(_Engine):
     preemption: Literal["recompute", "swap"]
 
 
+class _Sglang(msgspec.Struct):
+    page_size: _BlockTokens
+    num_tokens: _Blocks
+    chunked_prefill_size: _Count
+    max_running_requests: _Count
+    max_model_len: _Count
+    schedule_policy: Literal["fcfs", "lof"]
+    radix_cache: bool
+    mixed_chunk: bool
+    overlap: bool
+    ignore_eos: bool
+    conservativeness: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    clip: _Count = 4096
+
+
 class _Layered(_Engine):
     mode: Literal["orca", "chunked-prefill", "layered-prefill"]
     num_layers: _Count
@@ -125,12 +140,13 @@ class _File(msgspec.Struct):
     log: _Decisions
 
 
-_SETTINGS: Final[dict[str, type[_Engine]]] = {
+_SETTINGS: Final[dict[str, type[_Engine | _Sglang]]] = {
     "vllm": _Vllm,
     "vllm-spec": _VllmSpec,
     "vllm-offload": _VllmOffload,
     "vllm-v0": _VllmV0,
     "layered": _Layered,
+    "sglang": _Sglang,
 }
 _SHARED: Final = tuple[_Nanoseconds, _Tokens, _Tokens, _Priority, list[_Id]]
 _PLAIN: Final = tuple[_Nanoseconds, _Tokens, _Tokens]
@@ -140,8 +156,16 @@ _REQUESTS: Final[dict[str, tuple[Any, int]]] = {
     "vllm-offload": (_SHARED, 5),
     "vllm-v0": (_PLAIN, 3),
     "layered": (_PLAIN, 3),
+    "sglang": (_PLAIN, 3),
 }
-_STEP_LENGTHS: Final = {"vllm": 4, "vllm-spec": 4, "vllm-offload": 15, "vllm-v0": 6, "layered": 7}
+_STEP_LENGTHS: Final = {
+    "vllm": 4,
+    "vllm-spec": 4,
+    "vllm-offload": 15,
+    "vllm-v0": 6,
+    "layered": 7,
+    "sglang": 4,
+}
 _COSTS: Final[dict[str, type[_Costs]]] = {"vllm-v0": _SwapCosts, "vllm-offload": _OffloadCosts}
 
 
@@ -180,7 +204,9 @@ class DecisionLog:
 
     @property
     def kind(self) -> str:
-        """Which engine it logs: ``vllm``, ``vllm-spec``, ``vllm-offload``, ``vllm-v0`` or ``layered``."""
+        """Which engine it logs: ``vllm`` (-``spec``, -``offload``, -``v0``), ``layered`` or ``sglang``."""
+        if "chunked_prefill_size" in self.engine:
+            return "sglang"
         if "mode" in self.engine:
             return "layered"
         if "offload" in self.engine:
@@ -256,7 +282,7 @@ def _check_rows(log: DecisionLog) -> None:
     if not log.requests:
         raise TraceError(f"{log.path}: requests must be at least one, were none")
     # With two steps in flight, the last one is when a step began.
-    length = _STEP_LENGTHS[log.kind] + bool(log.engine.get("async"))
+    length = _STEP_LENGTHS[log.kind] + bool(log.engine.get("async") or log.engine.get("overlap"))
     for at, step in enumerate(log.steps):
         if len(step) != length:
             raise TraceError(

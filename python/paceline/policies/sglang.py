@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
-from paceline.policy import Policy, Routing, Scheduler
+from paceline.policy import OutputReserve, Policy, Routing, Scheduler
 from paceline.policy.scheduler import QueueOrder
 from paceline.policy.stages import Admit, Decodes, Prefills, PrefixCache
 
@@ -28,6 +28,9 @@ def sglang(
     chunked_prefill_size: int = 8192,
     max_running_requests: int = 2048,
     prefix_caching: bool = False,
+    mixed_chunk: bool = False,
+    schedule_conservativeness: float = 1.0,
+    ignore_eos: bool = False,
     receive_interval: int = 1,
     overlap_schedule: bool = False,
     routing: Routing = "fewest_requests",
@@ -35,9 +38,10 @@ def sglang(
     """Prefill first: waiting requests that fit run a step of prefill; decodes run when there is none.
 
     A prompt that exceeds what is left of a step is cut. The rest runs in the next
-    steps, and decodes pause until it is done. If decodes find no block, the
+    steps, and decodes pause until it is done. An admission leaves room for a share of
+    the outputs to come (`OutputReserve`). If decodes find no block, the
     request with the fewest generated tokens is preempted; among equals, the one
-    with the longest prompt.
+    with the longest prompt. It goes behind those that wait.
 
     Parameters
     ----------
@@ -54,6 +58,15 @@ def sglang(
     prefix_caching
         Whether full blocks are kept for later requests that start the same.
         SGLang's default is on; here it needs a trace that says what prompts share.
+    mixed_chunk
+        Whether decodes run beside prompts (``--enable-mixed-chunk``), where their blocks
+        are free; a step's prompts then have a token less for each of them.
+    schedule_conservativeness
+        Factor of the share of outputs to come that an admission leaves free, which
+        begins at 0.7 (``--schedule-conservativeness``).
+    ignore_eos
+        Whether clients let no output end before its limit: all outputs to come are
+        then left free, as in benchmarks with ``ignore_eos``.
     receive_interval
         Decode steps from one look for new requests to the next
         (``--scheduler-recv-interval``); after a prefill step the scheduler looks at
@@ -72,7 +85,8 @@ def sglang(
     Raises
     ------
     PolicyError
-        If ``schedule_policy`` is another, or it is ``lpm`` without prefix caching.
+        If ``schedule_policy`` is another, it is ``lpm`` without prefix caching, or
+        ``schedule_conservativeness`` is negative.
 
     Examples
     --------
@@ -84,11 +98,12 @@ def sglang(
     Source: SGLang 0.5.23, ``srt/managers/schedule_policy.py``,
     ``schedule_batch.py`` and ``scheduler.py``; of ``receive_interval``,
     ``scheduler_recv_skipper.py`` of 0.5.9 (a decode step counts as 1, one with a prompt as
-    1,000). Not modelled: the share of future
-    decode tokens that an admission reserves (``new_token_ratio``), so this policy
-    retracts more often where memory is short; that ``lpm`` admits a request last
-    if it shares a prefix with one that waits before it; that a retracted request
-    goes to the end of the queue (here to its front). Set ``block_tokens=1`` of the
+    1,000). Decisions without a prefix cache are those of logs that its own code made
+    (``tests/conformance/logs/sglang``). A request's ``max_new_tokens`` is its output's
+    length in the trace. Not modelled: that ``lpm`` admits a request last
+    if it shares a prefix with one that waits before it; priorities;
+    ``max_prefill_tokens``; the simulation of ends that admissions make with
+    ``ignore_eos`` and no cache. Set ``block_tokens=1`` of the
     instance for its page size. The prefix cache is vLLM's, hit from the moment a
     block is scheduled and evicted by the last use of each block, where SGLang's
     radix tree is filled after a step and evicted leaf by leaf.
@@ -101,13 +116,25 @@ def sglang(
     scheduler = Scheduler(
         max_num_batched_tokens=chunked_prefill_size,
         max_num_seqs=max_running_requests,
-        stages=(Prefills(), Admit(), Decodes(charged=False, over_prefills=False)),
-        exclusive_prefill=True,
+        stages=(Prefills(), Admit(), Decodes(charged=False, over_prefills=False, sits_out=mixed_chunk)),
+        exclusive_prefill=not mixed_chunk,
         order=_ORDERS[schedule_policy],
         victim="fewest_generated",
         allocation="chunk_if_all_fits",
+        requeue_last=True,
+        output_reserve=_reserve(schedule_conservativeness, ignore_eos=ignore_eos),
         prefix_cache=PrefixCache(unknown_first=True) if prefix_caching else None,
         receive_interval=receive_interval,
         schedule_ahead=overlap_schedule,
     )
     return Policy(name=f"sglang-{schedule_policy}", scheduler=scheduler, on_arrival=routing)
+
+
+def _reserve(conservativeness: float, *, ignore_eos: bool) -> OutputReserve:
+    """Return what an admission leaves for outputs: all of them where none ends before its limit."""
+    if ignore_eos:
+        return OutputReserve(share=1.0, least=1.0)
+    if not 0 <= conservativeness < float("inf"):
+        raise PolicyError(f"schedule_conservativeness must be 0 or more, was {conservativeness!r}")
+    share = min(0.7 * conservativeness, 1.0)
+    return OutputReserve(share=share, least=0.14 * share)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from paceline.policy.pools import Pools
     from paceline.policy.python_routers import per_replay
     from paceline.policy.queues import Class, Displace, Levels, Quantum, Refresh
+    from paceline.policy.reserves import OutputReserve
     from paceline.policy.routers import Reports
     from paceline.policy.rules import (
         Routing,
@@ -84,6 +85,7 @@ __all__ = [
     "Live",
     "Loras",
     "Migrate",
+    "OutputReserve",
     "Pace",
     "Policy",
     "Pools",
@@ -165,6 +167,7 @@ attach(
         "pools": ("Pools",),
         "python_routers": ("per_replay",),
         "queues": ("Class", "Displace", "Levels", "Quantum", "Refresh"),
+        "reserves": ("OutputReserve",),
         "routers": ("Reports",),
         "rules": (
             "Routing",

@@ -101,6 +101,11 @@ class Composition(Protocol):
         ...
 
     @property
+    def output_reserve(self) -> object:
+        """What an admission leaves for outputs to come."""
+        ...
+
+    @property
     def ranks(self) -> bool:
         """Whether one order ranks all requests of the instance."""
         ...
@@ -124,6 +129,7 @@ def check_composition(scheduler: Composition) -> None:
     _check_exclusive(scheduler)
     _check_memory(scheduler)
     _check_limits(scheduler)
+    _check_reserve(scheduler)
     if any(isinstance(stage, Select) for stage in scheduler.stages):
         _check_selecting(scheduler)
     if scheduler.ranks:
@@ -228,13 +234,14 @@ def _check_memory(scheduler: Composition) -> None:
         raise PolicyError(
             "allocation must be 'chunk' or 'chunk_if_all_fits' where prefixes are cached, was 'sequence'"
         )
-    alone = scheduler.exclusive_prefill and scheduler.allocation == "chunk_if_all_fits"
+    yields = any(isinstance(stage, Decodes) and stage.sits_out for stage in stages)
+    alone = (scheduler.exclusive_prefill or yields) and scheduler.allocation == "chunk_if_all_fits"
     apart = any(isinstance(stage, Prefills) for stage in stages) and not alone
     layered = any(isinstance(stage, Layered) for stage in stages)
     if scheduler.allocation != "sequence" and (apart or layered):
         raise PolicyError(
             "allocation must be 'sequence' where Prefills() or Layered() continue prefills, since nothing is "
-            "preempted for them ('chunk_if_all_fits' will do with exclusive_prefill); was "
+            "preempted for them ('chunk_if_all_fits' will do with exclusive_prefill or sits_out); was "
             f"{scheduler.allocation!r}"
         )
 
@@ -269,6 +276,34 @@ def _check_limits(scheduler: Composition) -> None:
             "max_long_partial_prefills must be 0 without a long_prefill_token_threshold, above which a "
             f"prompt is long, was {scheduler.max_long_partial_prefills}"
         )
+
+
+def _check_reserve(scheduler: Composition) -> None:
+    """Refuse an output reserve where prefills may come after decodes, or keep their KV off the GPU."""
+    stages = scheduler.stages
+    last = isinstance(stages[-1], Decodes) and all(
+        isinstance(stage, Prefills | Admit) for stage in stages[:-1]
+    )
+    for stage in stages:
+        if isinstance(stage, Decodes) and stage.sits_out and (scheduler.exclusive_prefill or not last):
+            raise PolicyError(
+                "sits_out of Decodes() must be False unless Decodes() comes after Admit() and Prefills(), "
+                f"which do not exclude it; stages were {stages!r}"
+            )
+        if isinstance(stage, Decodes) and stage.sits_out and stage.charged:
+            raise PolicyError(
+                "charged of Decodes() must be False where they sit out, as they are charged before, was "
+                f"{stage!r}"
+            )
+    if scheduler.output_reserve is None:
+        return
+    if not last or (isinstance(stages[0], Admit) and len(stages) > 2):
+        raise PolicyError(
+            "output_reserve must be None unless the stages are Prefills(), Admit() and Decodes() in this "
+            f"order, or the last two; were {stages!r}"
+        )
+    if scheduler.ranks:
+        raise PolicyError("output_reserve must be None where the order ranks requests")
 
 
 def _check_unranked(scheduler: Composition) -> None:

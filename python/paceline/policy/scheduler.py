@@ -23,6 +23,7 @@ from paceline.policy.expressions.wire import to_wire as expression_to_wire
 from paceline.policy.loras import Loras
 from paceline.policy.queues import Class, Displace, Keys, Refresh, check_classes, ranked
 from paceline.policy.ranking import accumulators_of, keys_in, levels_of, quantum_of, reads_cached, to_wire
+from paceline.policy.reserves import OutputReserve
 from paceline.policy.stages import (
     Admit,
     Layered,
@@ -33,6 +34,7 @@ from paceline.policy.stages import (
     Select,
     Stage,
     Swap,
+    preemption_to_wire,
 )
 from paceline.policy.step_limits import bucket, least_tokens, most_tokens, step_tokens, threshold
 from paceline.policy.value import Value
@@ -153,6 +155,11 @@ class Scheduler(Value):
     requeue_late
         Whether a victim is queued again only after the step is formed, so that
         other requests may be admitted before it in the same step.
+    requeue_last
+        Whether a victim is queued behind all other requests, and not before them.
+    output_reserve
+        What an admission leaves for the outputs of the requests that run, or None. The
+        stages must be `Prefills`, if there is one, `Admit` and `Decodes`, in that order.
     prefix_cache
         Whether prefixes are cached, and how.
     schedule_ahead
@@ -209,6 +216,8 @@ class Scheduler(Value):
     stop_at_own_preemption: bool = False
     preemption: Recompute | Swap | PcieSwap | Literal["recompute", "swap"] = field(default_factory=Recompute)
     requeue_late: bool = False
+    requeue_last: bool = False
+    output_reserve: OutputReserve | None = None
     prefix_cache: PrefixCache | None = None
     schedule_ahead: bool = False
     receive_interval: int = 1
@@ -338,7 +347,7 @@ class Scheduler(Value):
     @property
     def uses_oracle(self) -> bool:
         """Whether the scheduler reads output lengths, which no real scheduler knows."""
-        if self._is_named("longest_output"):
+        if self._is_named("longest_output") or self.output_reserve is not None:
             return True
         return any(getattr(part, "space", "") == "oracle" for of in self.expressions() for part in of.walk())
 
@@ -429,13 +438,15 @@ class Scheduler(Value):
             "refund": self.refund,
             "stop_at_own_preemption": self.stop_at_own_preemption,
             "threshold_when_alone": self.threshold_when_alone,
-            "preemption": _preemption(self.preemption, ticks_per_s),
+            "preemption": preemption_to_wire(self.preemption, ticks_per_s),
             "requeue_late": self.requeue_late,
             "prefix_cache": None
             if self.prefix_cache is None
             else self.prefix_cache.to_wire(names or Names()),
             "schedule_ahead": self.schedule_ahead,
             **({"receive_interval": self.receive_interval} if self.receive_interval > 1 else {}),
+            **({"requeue_last": True} if self.requeue_last else {}),
+            **({} if self.output_reserve is None else {"output_reserve": self.output_reserve.to_wire()}),
         }
 
     def _limits(self, names: Names, ticks_per_s: float) -> dict[str, object]:
@@ -482,17 +493,3 @@ def _stage(stage: Stage, ticks_per_s: float, preemption: object) -> dict[str, An
     if isinstance(stage, Layered):
         wire["groups"]["limits"] = [list(pair) for pair in stage.groups.limits]
     return wire
-
-
-def _preemption(preemption: object, ticks_per_s: float) -> dict[str, object]:
-    if isinstance(preemption, Recompute):
-        return {"kind": "recompute"}
-    if not isinstance(preemption, Swap):
-        raise PolicyError(f"the size of {preemption!r} depends on the instance: use scheduler.on(instance)")
-    return {
-        "kind": "swap",
-        "blocks": preemption.cpu_blocks,
-        "out": round(preemption.out_s * ticks_per_s),
-        "back": round(preemption.in_s * ticks_per_s),
-        "overlapped": preemption.overlapped,
-    }

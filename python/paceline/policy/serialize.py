@@ -25,6 +25,7 @@ from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
 from paceline.policy.queues import Class, Displace, Levels, Quantum, Refresh
+from paceline.policy.reserves import OutputReserve
 from paceline.policy.routers import Reports
 from paceline.policy.rules import (
     Chain,
@@ -283,6 +284,8 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
             fields["prefix_cache"] = build(PrefixCache, cache, "prefix_cache")
         if "loras" in fields:
             fields["loras"] = build(Loras, fields["loras"], "loras")
+        if "output_reserve" in fields:
+            fields["output_reserve"] = build(OutputReserve, fields["output_reserve"], "output_reserve")
         if "order" in fields:
             fields["order"] = _order(fields["order"], "order")
         if "classes" in fields:

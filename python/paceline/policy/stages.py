@@ -35,6 +35,7 @@ __all__ = [
     "Stage",
     "Swap",
     "SwapIn",
+    "preemption_to_wire",
 ]
 
 
@@ -59,11 +60,16 @@ class Decodes(Value):
         Whether decodes share ``max_num_seqs`` with the prefills of the step.
     over_prefills
         Whether running prefills can be preempted for decodes.
+    sits_out
+        Whether decodes leave a step to its prefills if not all of them find blocks
+        beside these. Their tokens are then taken from the step's before those of
+        prefills.
     """
 
     charged: bool = True
     seated: bool = False
     over_prefills: bool = True
+    sits_out: bool = False
     kind: Literal["decodes"] = "decodes"
 
 
@@ -428,3 +434,24 @@ class PrefixCache(Value):
         """Return the cache as the engine reads it."""
         evict = self.evict.to_wire(names) if isinstance(self.evict, Eviction) else None
         return {"unknown_first": self.unknown_first, **({"evict": evict} if evict else {})}
+
+
+def preemption_to_wire(preemption: object, ticks_per_s: float) -> dict[str, object]:
+    """Return what happens to a victim's KV as the engine reads it.
+
+    Raises
+    ------
+    PolicyError
+        If the size of its swap space depends on an instance.
+    """
+    if isinstance(preemption, Recompute):
+        return {"kind": "recompute"}
+    if not isinstance(preemption, Swap):
+        raise PolicyError(f"the size of {preemption!r} depends on the instance: use scheduler.on(instance)")
+    return {
+        "kind": "swap",
+        "blocks": preemption.cpu_blocks,
+        "out": round(preemption.out_s * ticks_per_s),
+        "back": round(preemption.in_s * ticks_per_s),
+        "overlapped": preemption.overlapped,
+    }

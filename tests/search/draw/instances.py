@@ -36,7 +36,8 @@ def instance(source: Source, *, ranked: bool, block_tokens: int | None) -> Wire:
         "cost": costs.cost(source),
         "traffic": source.maybe(0.2, lambda: costs.traffic(source)),
         "scheduler": scheduler,
-        **speculation.speculation(source, scheduler),
+        # A draft's slots are not reserved.
+        **({} if scheduler.get("output_reserve") else speculation.speculation(source, scheduler)),
     }
 
 
@@ -105,12 +106,14 @@ def _order(source: Source, *, selects: bool, cached: bool) -> Wire:
 
 
 def unranked_scheduler(source: Source) -> Wire:
-    swaps = source.chance(0.35)
-    several = stages.unranked(source, swaps=swaps)
-    exclusive = stages.may_exclude(several) and source.chance(0.85)
+    reserves = source.chance(0.15)
+    swaps = not reserves and source.chance(0.35)
+    several = stages.prefills_first(source) if reserves else stages.unranked(source, swaps=swaps)
+    sits_out = several[-1].get("sits_out", False)
+    exclusive = not sits_out and stages.may_exclude(several) and source.chance(0.85)
     layered = stages.has(several, "layered")
     apart = stages.has(several, "prefills")
-    if layered or (apart and not exclusive):
+    if layered or (apart and not exclusive and not sits_out):
         allocation = "sequence"
     elif apart:
         allocation = source.pick(("sequence", "chunk_if_all_fits", "chunk_if_all_fits"))
@@ -134,6 +137,20 @@ def unranked_scheduler(source: Source) -> Wire:
         "prefix_cache": _cache(source) if cached else None,
         "schedule_ahead": source.chance(0.35),
         **({"receive_interval": source.pick((2, 3, 5, 9))} if source.chance(0.25) else {}),
+        "requeue_last": source.chance(0.8 if reserves else 0.1),
+        "output_reserve": _output_reserve(source) if reserves and source.chance(0.85) else None,
+    }
+
+
+def _output_reserve(source: Source) -> Wire:
+    """Draw what an admission leaves for outputs to come."""
+    first = source.pick((0, 1, 250_000, 700_000, 1_000_000))
+    return {
+        "first": first,
+        "least": source.pick((0, first // 7, first)),
+        "steps": source.pick((1, 3, 7, 600)),
+        "after": source.pick((0, 1, 20)),
+        "clip": source.pick((1, 3, 8, 4096)),
     }
 
 

@@ -17,6 +17,7 @@ def decodes(source: Source) -> Wire:
         "charged": source.chance(0.6),
         "seated": source.chance(0.5),
         "over_prefills": source.chance(0.5),
+        "sits_out": False,
     }
 
 
@@ -118,6 +119,16 @@ def _decodes_last(source: Source, *, swaps: bool) -> list[Wire]:
     if swaps:
         last["over_prefills"] = source.chance(0.8)
     return [*source.shuffled(before), last, *([swap_in(source)] if swaps else [])]
+
+
+def prefills_first(source: Source) -> list[Wire]:
+    """Draw the stages beside which admissions may leave room for outputs: decodes after all prefills."""
+    last = decodes(source)
+    if source.chance(0.4):
+        last |= {"sits_out": True, "charged": False}
+    if source.chance(0.25):
+        return [admit(source, chunked=False), last]
+    return [PREFILLS, admit(source, chunked=True), last]
 
 
 def malformed(source: Source) -> list[Wire]:

@@ -118,6 +118,9 @@ def _of_instance(instance: Wire) -> Iterator[str]:
             yield f"flag: {name}"
     if scheduler.get("receive_interval", 1) > 1:
         yield "flag: receive_interval"
+    for name in ("requeue_last", "output_reserve"):
+        if scheduler.get(name):
+            yield f"flag: {name}"
     if not scheduler["refund"]:
         yield "flag: not refund"
     if scheduler["watermark_blocks"]:

@@ -17,11 +17,11 @@ IN_SCHEDULER = (
     *("long_prefill_token_threshold", "threshold_when_alone", "exclusive_prefill", "victim", "allocation"),
     *("watermark_blocks", "watermark_when_idle", "spare_block", "decodes_first", "refund"),
     *("stop_at_own_preemption", "preemption", "requeue_late", "prefix_cache", "schedule_ahead", "admission"),
-    "receive_interval",
+    *("receive_interval", "requeue_last", "output_reserve"),
 )
 IN_STAGES = (
     *("unless_preempted", "unless_swapped", "count_decodes", "gather", "chunked"),
-    *("charged", "seated", "over_prefills"),
+    *("charged", "seated", "over_prefills", "sits_out"),
 )
 IN_ORDER: Wire = {"admits": None, "quantum": 0, "refresh": {"steps": 0, "ticks": 0}}
 PLAIN_WAITS: tuple[tuple[str, str, Any], ...] = (

@@ -24,10 +24,11 @@ Row = dict[str, Any]
 
 
 def covers(case: Case) -> bool:
-    """Whether no decision of a case may depend on outputs: no oracle, no turns that quote answers."""
+    """Whether no decision of a case may depend on outputs: no oracle, no reserve, no quoted answers."""
     quoted = any("session" in row for row in case.requests) and not case.prefix_block_tokens
     cached = any(one["scheduler"]["prefix_cache"] for one in case.config["instances"])
-    return "oracle." not in str(case.config) and not (quoted and cached)
+    reserved = any(one["scheduler"].get("output_reserve") for one in case.config["instances"])
+    return "oracle." not in str(case.config) and not reserved and not (quoted and cached)
 
 
 def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:

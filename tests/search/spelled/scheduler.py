@@ -10,6 +10,7 @@ from paceline.policy import (
     Eviction,
     Levels,
     Loras,
+    OutputReserve,
     Quantum,
     Refresh,
     Scheduler,
@@ -61,6 +62,8 @@ def spell(wire: Wire, blocks: int) -> Scheduler:
         **{name: wire[name] for name in ALIKE},
         **_limits(wire),
         receive_interval=wire.get("receive_interval", 1),
+        requeue_last=wire.get("requeue_last", False),
+        output_reserve=_output_reserve(wire.get("output_reserve")),
         stages=tuple(_stage(stage, wire["preemption"].get("blocks", 0)) for stage in wire["stages"]),
         **_order(wire["order"]),
         # Ranks choose the victim: with them the public API takes no other choice.
@@ -82,6 +85,18 @@ def _cache(wire: Wire | None) -> PrefixCache | None:
     parts = {"order": evict["order"], "groups": groups.get("by"), "first": groups.get("first")}
     spelled = {name: number(part) for name, part in parts.items() if part is not None}
     return PrefixCache(unknown_first=wire["unknown_first"], evict=Eviction(**spelled))
+
+
+def _output_reserve(wire: Wire | None) -> OutputReserve | None:
+    if wire is None:
+        return None
+    return OutputReserve(
+        share=wire["first"] / 1e6,
+        least=wire["least"] / 1e6,
+        steps=wire["steps"],
+        ahead=wire["after"],
+        clip=wire["clip"],
+    )
 
 
 def _limits(wire: Wire) -> dict[str, Any]:

@@ -90,6 +90,8 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
         schedule_policy=st.sampled_from(["fcfs", "lof"]),
         chunked_prefill_size=CHUNKS,
         max_running_requests=st.sampled_from([1, 3, 16]),
+        mixed_chunk=st.booleans(),
+        schedule_conservativeness=st.sampled_from([0.0, 0.3, 1.0]),
         receive_interval=st.sampled_from([1, 4]),
         overlap_schedule=st.booleans(),
     ),

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from paceline.errors import PolicyError
 from paceline.policies import sglang
 from paceline.policies.sglang import SchedulePolicy
+from paceline.policy import Policy
 from unit.policies.scenario import run, times
 
 BOTH = pytest.mark.parametrize("leap", [True, False])
+
+
+def without_reserve() -> Policy:
+    """Return the policy without what an admission leaves for outputs."""
+    scheduler = dataclasses.replace(sglang().scheduler, output_reserve=None)
+    return Policy(name="sglang, without a reserve", scheduler=scheduler)
 
 
 @BOTH
@@ -79,7 +88,7 @@ def test_of_two_alike_the_longer_prompt_is_preempted(leap: bool) -> None:
     Step 2 has one free block for two: A is preempted though it arrived first. B has its
     fourth token at 4 s. A computes 9 tokens in step 5, for its second, and ends at 6 s.
     """
-    result = run(sglang(), [(0, 8, 3), (0, 4, 4)], blocks=4, leap=leap)
+    result = run(without_reserve(), [(0, 8, 3), (0, 4, 4)], blocks=4, leap=leap)
     assert result.requests["preemptions"].to_list() == [1, 0]
     assert times(result, "finish") == [6.0, 4.0]
 
@@ -92,16 +101,64 @@ def test_the_request_with_the_fewest_tokens_is_preempted(leap: bool) -> None:
     13th token needs a sixth, so B is preempted, though A's prompt is longer.
     A ends at 9 s. B computes its 8 tokens in step 10, for its fifth.
     """
-    result = run(sglang(), [(0, 8, 8), (1.5, 4, 5)], blocks=5, leap=leap)
+    result = run(without_reserve(), [(0, 8, 8), (1.5, 4, 5)], blocks=5, leap=leap)
     assert times(result, "scheduled") == [0.0, 2.0]
     assert result.requests["preemptions"].to_list() == [0, 1]
     assert times(result, "finish") == [9.0, 10.0]
 
 
-def test_only_the_longest_output_takes_an_oracle() -> None:
-    oracles = {order: sglang(schedule_policy=order).scheduler.uses_oracle for order in ("fcfs", "lof")}
-    assert oracles == {"fcfs": False, "lof": True}
-    assert not sglang(schedule_policy="lpm", prefix_caching=True).scheduler.uses_oracle
+@BOTH
+@pytest.mark.parametrize(
+    ("conservativeness", "ignore_eos", "scheduled"),
+    [(1.0, False, 11.0), (0.5, False, 1.0), (1.0, True, 11.0)],
+)
+def test_an_admission_leaves_room_for_a_share_of_the_outputs_to_come(
+    conservativeness: float, ignore_eos: bool, scheduled: float, leap: bool
+) -> None:
+    """10 blocks of 4: A is 12 in and 11 out, B 8 in and 9 out; B comes in A's first step, which ends at 1 s.
+
+    B needs 8 + 9 tokens and a block, 21. At 1 s, A holds 12 of 40 tokens and has 10 outputs left, of which
+    0.7 are reserved: 21 are left, and B would need fewer. No other admission is tried before A leaves, at
+    11 s. With 0.35 of the outputs 24.5 are left, and B begins at 1 s. If no output ends early, all are
+    reserved.
+    """
+    policy = sglang(schedule_conservativeness=conservativeness, ignore_eos=ignore_eos)
+    result = run(policy, [(0, 12, 11), (0.5, 8, 9)], blocks=10, leap=leap)
+    assert times(result, "scheduled") == [0.0, scheduled]
+    assert result.requests["preemptions"].to_list() == [0, 0]
+
+
+@BOTH
+@pytest.mark.parametrize(("blocks", "finish"), [(6, [3.0, 2.0]), (7, [2.0, 2.0])])
+def test_decodes_sit_out_a_step_whose_prompts_leave_them_no_block(
+    blocks: int, finish: list[float], leap: bool
+) -> None:
+    """Blocks of 4, chunks of 16: A is 8 in and 2 out, B 15 in and 1 out.
+
+    The second step has one token less for prompts, as A decodes: B's 15 tokens fit. They take four blocks
+    beside the two of A, which needs a third.
+    """
+    mixed = sglang(chunked_prefill_size=16, mixed_chunk=True).scheduler
+    policy = Policy(name="mixed", scheduler=dataclasses.replace(mixed, output_reserve=None))
+    result = run(policy, [(0, 8, 2), (0.5, 15, 1)], blocks=blocks, leap=leap)
+    assert times(result, "finish") == finish
+
+
+@BOTH
+def test_a_preempted_request_goes_behind_those_that_wait(leap: bool) -> None:
+    """As above, B is preempted after step 6. C, of 16 in and 1 out, waits since 2.5 s.
+
+    A ends at 9 s. C's prompt takes four blocks and B's 8 tokens two, so that one of them runs in step 10.
+    """
+    result = run(without_reserve(), [(0, 8, 8), (1.5, 4, 5), (2.5, 16, 1)], blocks=5, leap=leap)
+    assert result.requests["preemptions"].to_list() == [0, 1, 0]
+    assert times(result, "finish") == [9.0, 11.0, 10.0]
+
+
+def test_lengths_of_outputs_take_an_oracle() -> None:
+    """SGLang reads the outputs that requests ask for, which a replay takes from the trace."""
+    assert sglang().scheduler.uses_oracle
+    assert not without_reserve().scheduler.uses_oracle
 
 
 def test_what_cannot_be_asked_for() -> None:

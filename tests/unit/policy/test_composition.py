@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paceline import PolicyError, Scheduler, cluster, inst, oracle, req
-from paceline.policy import Class, Loras, PrefixCache, Quantum, where
+from paceline.policy import Class, Loras, OutputReserve, PrefixCache, Quantum, where
 from paceline.policy.stages import (
     Admit,
     Decodes,
@@ -143,6 +143,26 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "ranks and arrivals at some steps": (
         {"order": req.score, "receive_interval": 2},
         "receive_interval must be 1 where the order ranks requests, was 2",
+    ),
+    "decodes that sit out before prefills": (
+        {"stages": (Decodes(sits_out=True, charged=False), WHOLE)},
+        "sits_out of Decodes() must be False unless",
+    ),
+    "decodes that sit out and are charged twice": (
+        {"stages": (WHOLE, Decodes(sits_out=True))},
+        "charged of Decodes() must be False where they sit out",
+    ),
+    "room for outputs beside vLLM's stages": (
+        {"output_reserve": OutputReserve()},
+        "output_reserve must be None unless the stages are",
+    ),
+    "room for outputs and prompts that continue last": (
+        {
+            "stages": (Admit(), Prefills(), Decodes()),
+            "exclusive_prefill": True,
+            "output_reserve": OutputReserve(),
+        },
+        "output_reserve must be None unless the stages are",
     ),
     "no step that receives arrivals": ({"receive_interval": 0}, "receive_interval must be 1 to"),
     "ranks and a late queue": ({"order": req.score, "requeue_late": True}, "requeue_late must be False"),

@@ -22,6 +22,7 @@ impl SchedulerConfig {
         self.check_scopes()?;
         self.check_varying()?;
         self.check_joining()?;
+        self.check_reserve()?;
         match &self.order {
             QueueOrder::Ranked(ranking) => self.check_ranked(ranking),
             _ => self.check_unranked(),
@@ -150,11 +151,12 @@ impl SchedulerConfig {
         }
         // These stages schedule prefills in progress and preempt nothing for them. So the blocks must be allocated
         // already, or be freed by decodes.
-        let alone = self.exclusive_prefill && self.allocation == Allocation::ChunkIfAllFits;
+        let yields = self.exclusive_prefill || self.decodes_sit_out();
+        let alone = yields && self.allocation == Allocation::ChunkIfAllFits;
         let apart = self.stages.contains(&Stage::Prefills) && !alone;
         if self.allocation != Allocation::Sequence && (self.is_layered() || apart) {
             let rule = "must be of the whole sequence if prefills in progress have a stage of their own \
-                (or of a chunk if all fits, if prefills exclude decodes)";
+                (or of a chunk if all fits, if prefills exclude decodes, or these sit out)";
             return Err(("allocation", rule));
         }
         Ok(())
@@ -217,6 +219,32 @@ impl SchedulerConfig {
         let changes = |field: ReqField| field.changes() != Changes::NEVER;
         if joining.bucket.as_ref().is_some_and(|of| of.looks_at(&|_| true) || of.looks_at_request(&changes)) {
             return Err(("joining.bucket", "must read fields of the request that never change"));
+        }
+        Ok(())
+    }
+
+    /// Decodes come last where they sit out, or admissions leave room for their outputs.
+    fn check_reserve(&self) -> Result<(), Breach> {
+        let (last, before) = match self.stages.split_last() {
+            Some((last, before)) => (Some(last), before),
+            None => (None, &[][..]),
+        };
+        let prefills = |stage: &Stage| matches!(stage, Stage::Prefills | Stage::Admit { .. });
+        let ends = matches!(last, Some(Stage::Decodes { .. })) && before.iter().all(prefills);
+        if self.decodes_sit_out() && (self.exclusive_prefill || !ends) {
+            let rule =
+                "must not have decodes that sit out unless they come after prefills that do not exclude them";
+            return Err(("stages", rule));
+        }
+        if self.output_reserve.is_none() {
+            return Ok(());
+        }
+        if !ends || before.len() > 1 && !matches!(before[0], Stage::Prefills) {
+            let rule = "must be null unless the stages are prefills, admit and decodes in this order, or the last two";
+            return Err(("output_reserve", rule));
+        }
+        if matches!(self.order, QueueOrder::Ranked(_)) {
+            return Err(("output_reserve", "must be null where requests are ranked"));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! There are two reasons for a bound: arithmetic must not wrap, and memory must not be allocated in proportion to a
 //! number before it is used.
 
-use super::{Config, MOST_ACCUMULATORS, Preemption, QueueOrder, Routers, SchedulerConfig, Stage};
+use super::{Config, MOST_ACCUMULATORS, Preemption, QueueOrder, Routers, SchedulerConfig, Stage, reserve};
 use crate::cost::Cost;
 use crate::error::Error;
 use crate::policy::Action;
@@ -168,6 +168,13 @@ impl SchedulerConfig {
         within(at("joining.adapters"), 0, MOST, self.joining.adapters)?;
         on_clock(at("joining.adapter_load"), self.joining.adapter_load)?;
         within(at("watermark_blocks"), 0, MOST, self.watermark_blocks)?;
+        if let Some(reserve) = &self.output_reserve {
+            within(at("output_reserve.first"), 0, reserve::SHARE_WHOLE, reserve.first)?;
+            within(at("output_reserve.least"), 0, reserve.first, reserve.least)?;
+            within(at("output_reserve.steps"), 1, reserve::MOST, reserve.steps)?;
+            within(at("output_reserve.after"), 0, reserve::MOST, reserve.after)?;
+            within(at("output_reserve.clip"), 1, reserve::MOST, u64::from(reserve.clip))?;
+        }
         for stage in &self.stages {
             if let Stage::Admit { gather: Some(gather), .. } = stage {
                 within(at("stages.gather.size"), 0, MOST, gather.size)?;

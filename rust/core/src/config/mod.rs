@@ -18,6 +18,7 @@ mod links;
 mod nesting;
 mod pools;
 mod ranking;
+mod reserve;
 mod routers;
 mod scaling;
 mod scheduler;
@@ -44,6 +45,8 @@ pub use links::{Links, Pair, Port, Speed};
 pub use pools::Leaving;
 pub(crate) use ranking::LAST_LEVEL;
 pub use ranking::{Class, Levels, Ranking, Refresh};
+pub use reserve::ReserveConfig;
+pub(crate) use reserve::SHARE_WHOLE;
 pub use routers::{Relay, Routers};
 pub use scheduler::{
     Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, QueueOrder, SchedulerConfig,
@@ -190,6 +193,13 @@ impl Config {
             let rule =
                 "must be null where an instance selects requests by rank: it has no order in which to accept";
             return Err(Error::config("handover", rule));
+        }
+        let reserves = |instance: &InstanceConfig| {
+            instance.speculation.is_some() && instance.scheduler.output_reserve.is_some()
+        };
+        if let Some(i) = self.instances.iter().position(reserves) {
+            let rule = "must be null where the scheduler has an output_reserve, was given: a draft's slots are not reserved";
+            return Err(Error::config(format!("instances[{i}].speculation"), rule));
         }
         self.check_ahead()?;
         self.check_adapters()?;

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::eviction::EvictionConfig;
 use super::ranking::Ranking;
+use super::reserve::ReserveConfig;
 use super::step_limits::{Joining, VaryingLimits};
 use crate::policy::Expr;
 use crate::time::Ticks;
@@ -57,6 +58,12 @@ pub struct SchedulerConfig {
     /// Whether a preempted request is queued again only after the step is formed, so that other requests may be
     /// admitted before it in the same step.
     pub requeue_late: bool,
+    /// Whether a preempted request is queued behind all others, and not before them.
+    #[serde(default)]
+    pub requeue_last: bool,
+    /// What an admission leaves for the outputs of running requests; by default nothing.
+    #[serde(default)]
+    pub output_reserve: Option<ReserveConfig>,
     /// How prefixes are cached; `None` if they are not.
     pub prefix_cache: Option<PrefixCacheConfig>,
     /// Whether a step is decided when the step before it starts. Such a decision sees no request that arrived, and no
@@ -87,6 +94,10 @@ pub enum Stage {
         seated: bool,
         /// Whether a prefill in progress may be preempted for them.
         over_prefills: bool,
+        /// Whether they leave a step to its prefills if not all of them find blocks beside these. Their tokens are then
+        /// taken from the step's before those of prefills.
+        #[serde(default)]
+        sits_out: bool,
     },
     /// Schedules the prefills in progress, in order of admission.
     Prefills,
@@ -263,6 +274,16 @@ impl SchedulerConfig {
     /// Whether arrivals wait apart from the queue until a step receives them.
     pub(crate) fn holds_arrivals(&self) -> bool {
         self.schedule_ahead || self.receive_interval > 1
+    }
+
+    /// Whether decodes leave a step to its prefills where they lack blocks.
+    pub(crate) fn decodes_sit_out(&self) -> bool {
+        self.stages.iter().any(|stage| matches!(stage, Stage::Decodes { sits_out: true, .. }))
+    }
+
+    /// Whether admissions leave room for outputs to come, or decodes sit out.
+    pub(crate) fn reserves(&self) -> bool {
+        self.output_reserve.is_some() || self.decodes_sit_out()
     }
 
     /// Whether prompts may be cut into chunks.

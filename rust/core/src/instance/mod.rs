@@ -19,6 +19,7 @@ mod queues;
 mod ranking;
 mod ranks;
 mod request;
+mod reserve;
 mod run;
 mod scheduler;
 mod settings;
@@ -42,6 +43,7 @@ use observers::{Observers, Outbox};
 use queues::Queues;
 use ranking::Ranking;
 use request::{AdmissionSeq, Phase, RequestTable, Slot};
+use reserve::OutputReserve;
 use run::RunState;
 use settings::Settings;
 use speculation::Speculator;
@@ -70,6 +72,8 @@ pub(crate) struct Instance {
     /// The outcomes of the latest step that the next one does not know, if steps are decided ahead.
     unseen: Option<Box<Unseen>>,
     transfers: Transfers,
+    /// What admissions leave for outputs to come, if they leave anything.
+    reserve: Option<Box<OutputReserve>>,
     /// The chunks that it keeps in the host's memory, if it keeps any.
     tier: Option<Box<HostTier>>,
     /// The observers of the requests: counts, columns and reports.
@@ -142,6 +146,7 @@ impl Instance {
             speculator,
             unseen,
             transfers: Transfers::default(),
+            reserve: scheduler.output_reserve.map(|rules| Box::new(OutputReserve::new(rules))),
             tier: config.tier.as_ref().map(|tier| {
                 Box::new(HostTier::new(tier, config.block_tokens, order, observed.records.is_some()))
             }),

@@ -53,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) any_arrival_counts: bool,
     /// Whether each step's requests are selected anew, by rank.
     pub(crate) selects: bool,
+    /// Whether admissions leave room for outputs to come, or decodes sit out.
+    pub(crate) reserves: bool,
     /// Whether a rule reads how long a prefill takes.
     pub(crate) predicts: bool,
     /// How tokens are drafted and verified, if they are.
@@ -78,6 +80,8 @@ struct LoneLimits {
     budget: u64,
     /// Slots past the last token.
     slots: u64,
+    /// Tokens that an admission leaves beside the sequence, and one more; 0: it may take all.
+    beside: u64,
     /// Slots past the last token that must be free for a load to begin, however long a sequence may be.
     load: u64,
 }
@@ -94,6 +98,7 @@ impl LoneLimits {
                 .speculation
                 .as_ref()
                 .map_or(0, |rules| rules.most_slots(config.scheduler.schedule_ahead)),
+            beside: if rules.output_reserve.is_some() { u64::from(config.block_tokens) + 1 } else { 0 },
             load: match (&config.tier, &config.speculation) {
                 (Some(_), Some(rules)) => 1 + rules.most_slots(false),
                 _ => 0,
@@ -137,7 +142,6 @@ impl Settings {
         if let Some(draft) = speculation.as_mut().and_then(|speculation| speculation.draft.as_mut()) {
             draft.prepare(prepared, &[(drafts, 1), (0, 1)]);
         }
-        let selects = scheduler.selects();
         Self {
             index: index as u32,
             block: BlockSize::new(config.block_tokens, config.state_blocks),
@@ -157,7 +161,8 @@ impl Settings {
             least_tokens,
             limits_prompts,
             any_arrival_counts,
-            selects,
+            selects: config.scheduler.selects(),
+            reserves: config.scheduler.reserves(),
             predicts: observed.prefills || ranks_read_prefill || buckets_read_prefill,
             speculation: speculation.map(Arc::new),
             plans,
@@ -186,7 +191,10 @@ impl Settings {
         }
         let slots = (sequence - 1 + self.lone.slots).min(self.lone.context.max(sequence - 1));
         let slots = slots.max(sequence - 1 + self.lone.load);
-        if self.block.held_with(slots) + self.lone.reserved > self.blocks {
+        let beside = if self.lone.beside > 0 { sequence + self.lone.beside } else { 0 };
+        if self.block.held_with(slots) + self.lone.reserved > self.blocks
+            || beside > self.blocks * u64::from(self.block.tokens())
+        {
             return Reason::ExceedsMemory;
         }
         if u64::from(prompt) > self.lone.budget {

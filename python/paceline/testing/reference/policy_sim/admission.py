@@ -10,6 +10,7 @@ from paceline.testing.reference.policy_sim.loading import begin_load, end_load, 
 from paceline.testing.reference.policy_sim.offer import Offer, padding_of
 from paceline.testing.reference.policy_sim.preemption import preempt
 from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.reserving import charge, fits, may_admit
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Part, Step
 
@@ -71,6 +72,8 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
     passed: list[Request] = []
     admitted = len(step.admitted)
     accept_offers(state, step, count_decodes=seats)
+    if not may_admit(state):
+        return
     state.queue.sort()
     while step.room > 0:
         received = next_received(state) if _has_seat(state, step, count_decodes=seats) else None
@@ -101,6 +104,8 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
             if is_passed_over(state, step, request, len(offered.hits) * state.settings.block_tokens):
                 passed.append(request)
                 continue
+        if not fits(state, step, request, offered.hits):
+            return
         victims = _to_displace(state, request, offered, step, count_decodes=seats)
         if victims is None or not offered.whole:
             return
@@ -115,7 +120,10 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
             begin_load(state, request, offered, step.start)
             passed.append(request)
             continue
+        _, unheld = state.memory.free_without([], offered.hits)
         place_in_batch(state, request, offered, step)
+        if not charge(state, step, request, offered.tokens, unheld=unheld):
+            return
 
 
 def _add_quanta(state: State) -> bool:

@@ -19,7 +19,8 @@ def choose_victim(state: State, *, prefills: bool) -> Request | None:
     if state.settings.victim == "worst":
         return max(able, key=lambda request: (request.spec.priority, request.number))
     if state.settings.victim == "fewest_generated":
-        return min(able, key=lambda one: (one.generated, -one.spec.prompt_tokens, -one.number))
+        # Of equal ones the last in the order of admission.
+        return min(reversed(able), key=lambda one: (one.generated, -one.spec.prompt_tokens))
     return able[-1]
 
 
@@ -66,10 +67,18 @@ def preempt(state: State, request: Request, step: Step) -> None:
     elif state.settings.requeue_late:
         step.requeue_after.append(request)
     else:
+        _requeue(state, request)
+
+
+def _requeue(state: State, request: Request) -> None:
+    """Queue a victim again: before all others, or behind them."""
+    if state.settings.requeue_last:
+        state.queue.waiting.append(request)
+    else:
         state.queue.requeue_first(request)
 
 
 def requeue_late_victims(state: State, step: Step) -> None:
     """Queue victims again after the step is formed, each before the one preempted before it."""
     for request in step.requeue_after:
-        state.queue.requeue_first(request)
+        _requeue(state, request)

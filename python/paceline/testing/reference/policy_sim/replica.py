@@ -106,7 +106,14 @@ class Replica:
         if self._model is not None and spec.model is not None and self._model != spec.model:
             return "model"
         # The KV of the last token is never written: of one token, as a monitor asks, there are no states.
-        states = settings.state_blocks if spec.prompt_tokens + spec.output_tokens > 1 else 0
+        tokens = spec.prompt_tokens + spec.output_tokens
+        states = settings.state_blocks if tokens > 1 else 0
+        # An admission leaves a block's tokens beside those of the whole sequence.
+        room = (self.blocks - 1) * self.block_tokens
+        reserves = settings.output_reserve is not None
+        most = self._max_model_len
+        if reserves and tokens >= room and (most is None or tokens <= most):
+            return "blocks"
         return refuse(
             spec,
             max_model_len=self._max_model_len,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from paceline.testing.reference.policy_sim.preemption import choose_victim, preempt
 from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.reserving import charge, chunk_room
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Step
 
@@ -116,6 +117,10 @@ def resume_prefills(state: State, step: Step) -> None:
         room = state.settings.speculation.room(request.computed + tokens)
         if request.decoding or request in step.tokens or request in state.ended:
             continue
+        most = chunk_room(state, step)
+        if most is not None and most < tokens:
+            tokens = most
+            room = state.settings.speculation.room(request.computed + tokens)
         if tokens <= 0:
             break
         if state.memory.lacking(request, room) > state.memory.free:
@@ -123,3 +128,4 @@ def resume_prefills(state: State, step: Step) -> None:
         state.memory.grow(request, room)
         state.memory.register_full(request, request.computed + tokens)
         step.add(request, tokens, "chunk")
+        charge(state, step, request, tokens)

@@ -26,6 +26,8 @@ from paceline.testing.reference.policy_sim.preemption import requeue_late_victim
 from paceline.testing.reference.policy_sim.queue import Queue
 from paceline.testing.reference.policy_sim.ranking import Ranking
 from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.reserve import Reserve
+from paceline.testing.reference.policy_sim.reserving import charge_decodes, end_round, end_step
 from paceline.testing.reference.policy_sim.resume import ResumeRules, resume, resume_prefills
 from paceline.testing.reference.policy_sim.selection import select
 from paceline.testing.reference.policy_sim.settings import Settings
@@ -64,6 +66,8 @@ class Scheduler:
         self.ranking = Ranking(settings.order) if settings.ranked else None
         queue = Queue(settings, self.memory, self.ranking)
         self.state = State(settings, self.memory, queue, self.ranking, scope, incoming or Incoming())
+        if settings.output_reserve is not None:
+            self.state.reserve = Reserve(settings.output_reserve)
         if config.get("tier"):
             self.state.tier = Tier(
                 config["tier"],
@@ -135,6 +139,7 @@ class Scheduler:
             if state.tier is not None:
                 state.tier.open(now)
             self._run_stages(step)
+            end_round(state, step)
             requeue_late_victims(state, step)
             if step.tokens:
                 return self._settle(step)
@@ -148,6 +153,8 @@ class Scheduler:
                     return None
             # All running requests were preempted. That takes no time, and the next round has their blocks.
             if not step.preempted and not unseen:
+                if state.reserve is not None and not state.running and not self.queue:
+                    state.reserve.reset()
                 return None
         raise Stuck(f"at {now}: requests are preempted again and again, and none runs")
 
@@ -157,6 +164,7 @@ class Scheduler:
         state.started, state.before = step.start, state.running.copy()
         state.in_flight = list(step.tokens) if self.settings.schedule_ahead else []
         note_step(state, step)
+        end_step(state, step)
         accumulators = None if self.ranking is None else self.ranking.accumulators
         if accumulators is not None:
             accumulators.now = now
@@ -310,6 +318,7 @@ class Scheduler:
         alone = state.admitted + queued <= 1 and not settings.threshold_when_alone
         budget, longest = step_limits(state, now)
         step = Step(now, budget, budget, longest, None if alone or longest == 0 else longest)
+        charge_decodes(state, step)
         if settings.schedule_ahead:
             step.decided = now if state.started is None else state.started
         step.input_slots = settings.speculation.input_slots
@@ -329,6 +338,8 @@ class Scheduler:
                 step.decodes_reached = True
                 if settings.exclusive_prefill and step.prefills:
                     return
+                if stage.get("sits_out") and step.prefills and self._lacks_blocks():
+                    return
                 # Prefills of the current layered batch are in the step, wherever their stage is.
                 others = {*step.tokens, *state.batch} if stage["seated"] else ()
                 most = max(settings.max_num_seqs - len(others), 0)
@@ -346,6 +357,11 @@ class Scheduler:
                     admit(state, step, stage, displaces=displaces)
             else:
                 advance_layers(state, step, stage)
+
+    def _lacks_blocks(self) -> bool:
+        """Whether the blocks of the next tokens of all decodes are not free."""
+        decoding = [one for one in self.state.continuing if one.decoding]
+        return sum(self.memory.lacking(one, one.computed + 1) for one in decoding) > self.memory.free
 
     def _admits(self, stage: dict[str, Any], step: Step) -> bool:
         if stage["unless_preempted"] and step.preempted:

@@ -7,7 +7,14 @@ from typing import Any
 
 from paceline.testing.reference.policy_sim.speculation import Speculation
 
-_DEFAULTS = {"admission": {"kind": "wait"}, "varying": {}, "joining": {}, "receive_interval": 1}
+_DEFAULTS = {
+    "admission": {"kind": "wait"},
+    "varying": {},
+    "joining": {},
+    "receive_interval": 1,
+    "requeue_last": False,
+}
+_DEFAULTS |= {"output_reserve": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,8 @@ class Settings:
     stop_at_own_preemption: bool
     preemption: dict[str, Any]
     requeue_late: bool
+    requeue_last: bool
+    output_reserve: dict[str, int] | None
     prefix_cache: dict[str, Any] | None
     schedule_ahead: bool
     receive_interval: int
@@ -67,6 +76,11 @@ class Settings:
     def swap(self) -> dict[str, Any] | None:
         """How KV is copied to the CPU's memory; None: it is recomputed."""
         return self.preemption if self.preemption["kind"] == "swap" else None
+
+    @property
+    def mixes(self) -> bool:
+        """Whether decodes leave a step to its prefills where they lack blocks."""
+        return any(stage.get("sits_out", False) for stage in self.stages)
 
     @property
     def cuts_prompts(self) -> bool:

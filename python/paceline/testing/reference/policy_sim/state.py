@@ -11,6 +11,7 @@ from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.queue import Queue
 from paceline.testing.reference.policy_sim.ranking import Ranking
 from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.reserve import Reserve
 from paceline.testing.reference.policy_sim.settings import Settings
 from paceline.testing.reference.policy_sim.step import Step
 from paceline.testing.reference.policy_sim.tier import Tier
@@ -65,6 +66,8 @@ class State:
         Adapters loaded that have not been charged to a step yet.
     tier : Tier or None
         The chunks in the host's memory, if the instance keeps any there.
+    reserve : Reserve or None
+        What admissions leave for outputs to come.
     wakes : int or None
         When to try again to form a step without another event.
     """
@@ -93,6 +96,7 @@ class State:
     loaded: list[int] = field(default_factory=list)
     loads: int = 0
     tier: Tier | None = None
+    reserve: Reserve | None = None
     wakes: int | None = None
 
     @property

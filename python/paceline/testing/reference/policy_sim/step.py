@@ -59,6 +59,8 @@ class Step:
         Requests that had ended before, whose tokens are discarded.
     decided : int or None
         When it was decided, where steps are decided ahead.
+    free_before, reserved : int
+        Blocks that were free before it was decided, and tokens that its prefills reserve of them.
     decodes_reached : bool
         Whether the stage that schedules decodes was reached.
     group : tuple of int or None
@@ -92,6 +94,8 @@ class Step:
     order: list[Request] = field(default_factory=list)
     discarded: list[Request] = field(default_factory=list)
     decided: int | None = None
+    free_before: int = 0
+    reserved: int = 0
     decodes_reached: bool = False
     group: tuple[int, int] | None = None
     layers: tuple[int, int] = (1, 1)

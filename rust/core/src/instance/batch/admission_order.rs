@@ -93,6 +93,11 @@ impl AdmissionOrder {
         }
     }
 
+    /// The slot of the request that was admitted last, if it still runs.
+    pub(crate) fn last(&self) -> Option<Slot> {
+        self.entries.last().map(|&(_, slot)| slot)
+    }
+
     /// Slots of the running requests, in order.
     pub(crate) fn current<'a>(&'a self, requests: &'a RequestTable) -> impl Iterator<Item = Slot> + 'a {
         let current = self.entries.iter().filter(|&&(seq, slot)| requests.is_current(seq, slot));

@@ -22,6 +22,7 @@ mod migration;
 mod offers;
 mod preemption;
 mod ranks;
+mod reserve;
 mod standstill;
 mod start;
 mod steps;

@@ -4,6 +4,7 @@ use super::Effects;
 use crate::config::Preemption;
 use crate::instance::Part;
 use crate::instance::observers::Fact;
+use crate::instance::queues::Requeue;
 use crate::instance::ranking::List;
 use crate::instance::request::{Phase, Slot};
 use crate::time::Ticks;
@@ -156,8 +157,9 @@ impl Effects<'_> {
         if let Some(mut ranks) = self.ranks() {
             ranks.move_to(slot, List::Queued, now);
         } else {
-            let late = self.on.settings.scheduler.requeue_late;
-            self.on.queues.push_preempted(slot, late, &self.on.requests, self.trace);
+            let rules = &self.on.settings.scheduler;
+            let place = Requeue { late: rules.requeue_late, last: rules.requeue_last };
+            self.on.queues.push_preempted(slot, place, &self.on.requests, self.trace);
         }
     }
 }

@@ -26,6 +26,10 @@ impl Effects<'_> {
         // Offers may have been accepted, though no step forms.
         self.on.kv.note_peak();
         self.on.observers.load.rest(now);
+        if self.on.reserve.is_some() {
+            rare();
+            self.reset_reserve();
+        }
         if self.on.batch.running() > 0 {
             self.on.run.stand_still(now);
         }

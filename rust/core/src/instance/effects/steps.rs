@@ -122,6 +122,10 @@ impl Effects<'_> {
             let prompts = self.on.batch.runs_prefills(&self.on.requests);
             self.on.queues.receipts_mut().advance(steps, prompts);
         }
+        if self.on.reserve.is_some() {
+            rare();
+            self.advance_reserve(steps);
+        }
         self.note_first_decodes(run);
         let members = if run.decodes { self.on.batch.decode_set().len() } else { 0 };
         let ends_prefills = self.on.batch.layers().is_last();

@@ -14,6 +14,15 @@ use crate::config::QueueOrder;
 use crate::time::Ticks;
 use crate::trace::Trace;
 
+/// When and where a preempted request is queued.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Requeue {
+    /// Once the present step is formed, and not at once.
+    pub(crate) late: bool,
+    /// Behind all other requests, and not before them.
+    pub(crate) last: bool,
+}
+
 /// The queues of one instance.
 #[derive(Debug)]
 pub(crate) struct Queues {
@@ -26,6 +35,8 @@ pub(crate) struct Queues {
     migrated_in: Vec<Slot>,
     /// Requests preempted while the present step is formed, and queued once it is.
     requeued_after_step: Vec<Slot>,
+    /// Whether preempted requests are queued behind all others.
+    requeue_last: bool,
     ahead: AsyncArrivals,
     receipts: Receipts,
 }
@@ -38,6 +49,7 @@ impl Queues {
             ranked_swapped: 0,
             migrated_in: Vec::new(),
             requeued_after_step: Vec::new(),
+            requeue_last: false,
             ahead: AsyncArrivals::default(),
             receipts: Receipts::new(receive_interval),
         }
@@ -124,22 +136,38 @@ impl Queues {
         }
     }
 
-    /// Queues a preempted request: ahead of all, or by its priority; where `late`,
+    /// Queues a preempted request: ahead of all or behind them, or by its priority; where `late`,
     /// once the present step is formed.
-    pub(crate) fn push_preempted(&mut self, slot: Slot, late: bool, requests: &RequestTable, trace: &Trace) {
-        if late {
+    pub(crate) fn push_preempted(
+        &mut self,
+        slot: Slot,
+        place: Requeue,
+        requests: &RequestTable,
+        trace: &Trace,
+    ) {
+        self.requeue_last = place.last;
+        if place.late {
             self.requeued_after_step.push(slot);
         } else {
-            self.waiting.push_preempted(requests[slot].request, slot, trace);
+            self.requeue(slot, requests, trace);
+        }
+    }
+
+    fn requeue(&mut self, slot: Slot, requests: &RequestTable, trace: &Trace) {
+        let request = requests[slot].request;
+        if self.requeue_last {
+            self.waiting.push_migrated(request, slot, trace);
+        } else {
+            self.waiting.push_preempted(request, slot, trace);
         }
     }
 
     /// Queues the requests that were preempted while the step was formed. The last
-    /// one goes before the one before it.
+    /// one goes before the one before it, or behind it where they are queued last.
     #[inline(never)]
     pub(crate) fn requeue_after_step(&mut self, requests: &RequestTable, trace: &Trace) {
-        for slot in self.requeued_after_step.drain(..) {
-            self.waiting.push_preempted(requests[slot].request, slot, trace);
+        for slot in std::mem::take(&mut self.requeued_after_step) {
+            self.requeue(slot, requests, trace);
         }
     }
 
@@ -220,16 +248,17 @@ mod tests {
     }
 
     #[test]
-    fn of_requests_preempted_in_one_step_the_last_is_queued_first() {
-        for late in [false, true] {
+    fn of_requests_preempted_in_one_step_the_last_is_queued_first_or_last() {
+        for (late, last) in [(false, false), (true, false), (false, true), (true, true)] {
             let (mut queues, requests, trace) = queues(4);
             queues.waiting_mut().push_arrival(3, &trace);
             for slot in 0..3 {
-                queues.push_preempted(slot, late, &requests, &trace);
+                queues.push_preempted(slot, Requeue { late, last }, &requests, &trace);
             }
             assert_eq!(queues.waiting().len(), if late { 1 } else { 4 });
             queues.requeue_after_step(&requests, &trace);
-            assert_eq!(drain(&mut queues), [2, 1, 0, 3]);
+            let order = if last { [3, 0, 1, 2] } else { [2, 1, 0, 3] };
+            assert_eq!(drain(&mut queues), order);
         }
     }
 

@@ -41,6 +41,10 @@ impl Stages<'_> {
         if self.budget() > 0 {
             self.accept_offers();
         }
+        if !self.may_admit() {
+            rare();
+            return;
+        }
         self.effects.sort_by_cached_prefix();
         let (mut hits, mut admitted) = (Vec::new(), false);
         let passes = self.effects.settings.limits_prompts || self.effects.tier.is_some();
@@ -73,11 +77,19 @@ impl Stages<'_> {
                     Joins::None => break,
                 }
             }
+            let reserves = self.effects.reserve.is_some();
+            if reserves && !self.fits_reserve(&candidate, &hits) {
+                break;
+            }
             if !(offer.affordable && self.has_room(candidate, &offer, &hits)) {
                 break;
             }
+            let unheld = if reserves { self.effects.kv.gpu().unheld(&hits) } else { 0 };
             self.admit_candidate(&candidate, &offer, &hits);
             admitted = true;
+            if reserves && !self.charge_last_admitted(offer.tokens as u32, unheld) {
+                break;
+            }
         }
         if let Some(passed) = passed {
             rare();
@@ -288,7 +300,7 @@ impl Stages<'_> {
         if self.effects.transfers.offered() + self.effects.transfers.received() > 0 {
             return true;
         }
-        if self.effects.settings.limits_prompts {
+        if self.effects.settings.limits_prompts || self.effects.reserve.is_some() {
             return true;
         }
         // The answer is exact only where it is often asked for: without a prefix cache, for

@@ -30,11 +30,21 @@ pub(crate) struct StepDraft {
     pub(crate) reseated: bool,
     /// The loads from a tier.
     pub(crate) loads: Loads,
-    pub(crate) selection: Selection,
+    /// The memory that it holds back.
+    pub(crate) held_back: HeldBack,
     /// Blocks that were free once it was decided.
     pub(crate) free_blocks: u64,
     /// When the step is to be formed again though no event occurs.
     pub(crate) retry_at: Option<Ticks>,
+}
+
+/// The memory that a step holds back.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct HeldBack {
+    /// Where requests are selected by rank.
+    pub(crate) selection: Selection,
+    /// Where admissions leave room for outputs to come.
+    pub(crate) reserve: Reserved,
 }
 
 /// The bounds of a selection.
@@ -44,6 +54,17 @@ pub(crate) struct Selection {
     pub(crate) reserve: u64,
     /// Whether prompts were passed over, as the swap space is nearly full.
     pub(crate) passes_over: bool,
+}
+
+/// The tokens that a step takes of those that were free, where admissions leave room for outputs to come.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reserved {
+    /// Blocks that were free as it was opened.
+    pub(crate) free: u64,
+    /// Tokens that its prefills take, and decodes that are charged before them.
+    pub(crate) taken: u64,
+    /// The output tokens that running requests may still generate, and how many decode, once they were counted.
+    pub(crate) to_come: Option<(u64, usize)>,
 }
 
 /// The loads from a tier that a step begins.
@@ -71,7 +92,7 @@ impl StepDraft {
             count_decodes: true,
             reseated: false,
             loads: Loads::default(),
-            selection: Selection::default(),
+            held_back: HeldBack::default(),
             free_blocks: 0,
             retry_at: None,
         }

@@ -136,7 +136,7 @@ impl Stages<'_> {
         let reranked =
             self.draft.reseated && self.effects.ranking.as_deref().is_some_and(|one| changes(one.inputs()));
         let set = self.effects.batch.decode_set();
-        let passes = self.draft.selection.passes_over != self.passes_prompts_over();
+        let passes = self.draft.held_back.selection.passes_over != self.passes_prompts_over();
         if self.draft.has_preempted() || reranked || passes {
             return 1;
         }

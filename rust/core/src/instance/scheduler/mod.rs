@@ -20,6 +20,7 @@ mod listed;
 mod offers;
 mod planned;
 mod preempt;
+mod reserve;
 mod resume;
 mod select;
 mod speculate;
@@ -94,7 +95,7 @@ impl<'a> Stages<'a> {
             }
             self.draft = self.open_draft(now);
             self.effects.open_tier_step(now);
-            let decodes = self.run_stages();
+            let decodes = self.run_round();
             let preempted = self.draft.has_preempted();
             if preempted {
                 rare();
@@ -206,6 +207,18 @@ impl<'a> Stages<'a> {
         StepDraft::new(now, limits)
     }
 
+    /// Runs the stages, with what admissions leave for outputs to come. Returns whether the decode set runs in this step.
+    fn run_round(&mut self) -> bool {
+        if !self.effects.settings.reserves {
+            return self.run_stages();
+        }
+        rare();
+        self.open_reserve();
+        let decodes = self.run_stages();
+        self.end_round_of_reserve(decodes);
+        decodes
+    }
+
     /// Runs the stages in order. Returns whether the decode set runs in this step.
     fn run_stages(&mut self) -> bool {
         let max_num_seqs = self.effects.settings.scheduler.max_num_seqs;
@@ -228,7 +241,13 @@ impl<'a> Stages<'a> {
                     self.effects.pause_decode_set(now);
                     return false;
                 }
-                Stage::Decodes { charged, seated, over_prefills } => {
+                Stage::Decodes { sits_out: true, .. } if self.decodes_sit_out() => {
+                    rare();
+                    let now = self.draft.now;
+                    self.effects.pause_decode_set(now);
+                    return false;
+                }
+                Stage::Decodes { charged, seated, over_prefills, .. } => {
                     rare();
                     let prefills = if seated { self.effects.batch.scheduled().count() as u64 } else { 0 };
                     let limit = max_num_seqs.saturating_sub(prefills);

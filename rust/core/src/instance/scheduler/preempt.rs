@@ -31,7 +31,8 @@ impl Stages<'_> {
                 let decoding = state.phase == Phase::Decoding;
                 let generated =
                     if decoding { self.effects.batch.decode_set().generated(state) } else { state.generated };
-                (generated, std::cmp::Reverse((state.prompt, state.request)))
+                // Of equal ones the last in the order of admission.
+                (generated, std::cmp::Reverse((state.prompt, i)))
             }),
         }
     }

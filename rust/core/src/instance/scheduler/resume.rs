@@ -169,12 +169,19 @@ impl Stages<'_> {
             if state.phase != Phase::Prefilling || self.effects.batch.has_chunk(slot) {
                 continue;
             }
+            let reserves = self.effects.reserve.is_some();
+            let most = if reserves { self.chunk_room().unwrap_or(u64::MAX) } else { u64::MAX };
+            let tokens = u64::from(tokens).min(most) as u32;
+            let state = &self.effects.requests[slot];
             // No request is preempted for a prefill: it waits until blocks are free.
             let grown = self.effects.settings.blocks_with_lookahead(state.computed + tokens);
             if grown.saturating_sub(state.blocks.count()) > self.effects.kv.free() {
                 break;
             }
             self.schedule_chunk(slot, tokens, Part::Chunk);
+            if reserves {
+                self.charge_reserve(slot, tokens, 0);
+            }
         }
     }
 

@@ -36,9 +36,9 @@ impl Stages<'_> {
     #[inline(never)]
     pub(super) fn select(&mut self, rules: SelectRules) {
         self.effects.evaluate_running_ranks(self.draft.now);
-        self.draft.selection.reserve =
+        self.draft.held_back.selection.reserve =
             self.effects.settings.watermark(self.effects.batch.running()) + rules.reserve_blocks;
-        self.draft.selection.passes_over = self.passes_prompts_over();
+        self.draft.held_back.selection.passes_over = self.passes_prompts_over();
         let mut selected = self.select_by_rank(rules);
         self.make_room(&mut selected);
         self.leave_out_others(&selected);
@@ -63,7 +63,7 @@ impl Stages<'_> {
                     self.effects.drop_queued(&candidate, self.draft.now);
                     continue;
                 }
-                if self.draft.selection.passes_over {
+                if self.draft.held_back.selection.passes_over {
                     continue;
                 }
             }
@@ -147,7 +147,7 @@ impl Stages<'_> {
     /// Makes the blocks of the selected requests free. Drops from the end of `selected` those for which that fails.
     fn make_room(&mut self, selected: &mut Vec<Selected>) {
         let mut needed: u64 =
-            self.draft.selection.reserve + selected.iter().map(|one| one.blocks).sum::<u64>();
+            self.draft.held_back.selection.reserve + selected.iter().map(|one| one.blocks).sum::<u64>();
         if needed <= self.effects.kv.free() {
             return;
         }

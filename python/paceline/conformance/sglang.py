@@ -1,0 +1,61 @@
+"""Logs of SGLang's scheduler: conversion of settings and steps."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from paceline.conformance.log import DecisionLog
+from paceline.policies.sglang import sglang
+
+__all__ = ["FIELDS", "columns", "instance", "steps"]
+
+FIELDS = ("start (ns)", "scheduled [request, tokens, computed before]", "preempted", "free blocks")
+
+
+def instance(log: DecisionLog) -> dict[str, Any]:
+    """Return the configuration of the log's engine."""
+    settings = log.engine
+    policy = sglang(
+        schedule_policy=settings["schedule_policy"],
+        chunked_prefill_size=settings["chunked_prefill_size"],
+        max_running_requests=settings["max_running_requests"],
+        prefix_caching=settings["radix_cache"],
+        mixed_chunk=settings["mixed_chunk"],
+        overlap_schedule=settings["overlap"],
+        schedule_conservativeness=settings["conservativeness"],
+        ignore_eos=settings["ignore_eos"],
+    )
+    scheduler = policy.scheduler_of(0)
+    reserve = scheduler.output_reserve
+    if reserve is not None and "clip" in settings:
+        clipped = dataclasses.replace(reserve, clip=settings["clip"])
+        scheduler = dataclasses.replace(scheduler, output_reserve=clipped)
+    blocks = settings["num_tokens"] // settings["page_size"]
+    return {
+        "blocks": blocks,
+        "block_tokens": settings["page_size"],
+        "max_model_len": settings["max_model_len"],
+        "scheduler": scheduler.to_wire(num_blocks=blocks, defaults=(1, 1)),
+    }
+
+
+def columns(log: DecisionLog) -> dict[str, Any]:
+    """Return the columns that only this kind of log has."""
+    found: dict[str, Any] = {}
+    if log.engine["schedule_policy"] == "lof":
+        found["priority"] = -np.array(log.output_tokens, dtype=np.int64)
+    return found
+
+
+def steps(log: DecisionLog, records: list[dict[str, Any]]) -> list[list[Any]]:
+    """Return the steps of the engine in the form of the log: its requests in the order of their rows."""
+    return [_step(record) for record in records]
+
+
+def _step(record: dict[str, Any]) -> list[Any]:
+    scheduled = sorted(entry[:3] for entry in record["scheduled"])
+    decided = [] if record.get("decided") is None else [record["decided"]]
+    return [record["start"], scheduled, sorted(record["preempted"]), record["free_blocks"], *decided]

@@ -1,0 +1,109 @@
+"""Admissions that leave room for outputs to come."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.state import State
+from paceline.testing.reference.policy_sim.step import Step
+
+
+def charge_decodes(state: State, step: Step) -> None:
+    """Take the tokens of decodes from a step's before those of its prefills, where decodes sit out."""
+    step.free_before = state.memory.free
+    if state.settings.mixes:
+        step.reserved = len(_decoding(state))
+        step.left = max(step.left - step.reserved, 0)
+
+
+def may_admit(state: State) -> bool:
+    """Whether requests may be admitted: not between an admission that failed and one that leaves."""
+    reserve = state.reserve
+    if reserve is None:
+        return True
+    continues = any(not one.decoding for one in state.continuing)
+    fewer = reserve.closed is not None and state.admitted < reserve.closed
+    if continues or fewer or not _decoding(state):
+        reserve.closed = None
+    return reserve.closed is None
+
+
+def fits(state: State, step: Step, request: Request, hits: list[int]) -> bool:
+    """Whether a request fits beside the outputs to come; if not, no other is tried."""
+    reserve = state.reserve
+    if reserve is None:
+        return True
+    _, unheld = state.memory.free_without([], hits)
+    page = state.settings.block_tokens
+    lacking = request.lacking if request.memory is not None else request.tokens - len(hits) * page
+    left = min(request.spec.output_tokens - request.generated, reserve.clip)
+    if lacking + left + page < _room(state, step) - unheld * page:
+        return True
+    _close(state)
+    return False
+
+
+def charge(state: State, step: Step, request: Request, tokens: int, *, unheld: int = 0) -> bool:
+    """Charge a request's tokens of the step; return whether there is room for others."""
+    reserve = state.reserve
+    if reserve is None:
+        return True
+    page = state.settings.block_tokens
+    ends = tokens >= request.lacking
+    output = min(request.spec.output_tokens, reserve.clip) if ends else 0
+    step.reserved += -(-tokens // page) * page + page + output + unheld * page
+    if _room(state, step) > 0:
+        return True
+    _close(state)
+    return False
+
+
+def chunk_room(state: State, step: Step) -> int | None:
+    """Return the most tokens of a prompt that continues; None if there is no limit."""
+    if state.reserve is None:
+        return None
+    room = int(_room(state, step))
+    return room if room > 0 else None
+
+
+def end_round(state: State, step: Step) -> None:
+    """Take a new share where requests were preempted, and admit again after prefills beside decodes."""
+    if state.reserve is None:
+        return
+    if step.preempted:
+        state.reserve.estimate(one for one in state.continuing if one.decoding)
+    if step.prefills and step.decodes:
+        state.reserve.closed = None
+
+
+def end_step(state: State, step: Step) -> None:
+    """Count a step of decodes alone in which no request was preempted."""
+    if state.reserve is not None and not step.prefills and not step.preempted:
+        state.reserve.decays += 1
+
+
+def _room(state: State, step: Step) -> Fraction:
+    assert state.reserve is not None
+    to_come = sum(
+        min(one.spec.output_tokens - _generated(one), state.reserve.clip) for one in _decoding(state)
+    )
+    free = step.free_before * state.settings.block_tokens
+    return free - step.reserved - to_come * state.reserve.share
+
+
+def _decoding(state: State) -> list[Request]:
+    """Return the running requests that decode, and those that have ended and are not known to have."""
+    ended = [one for one in state.ended if one not in state.running]
+    return [one for one in state.running + ended if one.decoding or one in state.ended]
+
+
+def _generated(request: Request) -> int:
+    """Return the tokens that a request has generated, as far as the step that is formed knows."""
+    return request.generated - request.hidden
+
+
+def _close(state: State) -> None:
+    assert state.reserve is not None
+    if _decoding(state):
+        state.reserve.closed = state.admitted
