@@ -10,6 +10,7 @@ from paceline import _native
 from paceline._arguments import typed
 from paceline._check import said
 from paceline._clock import moment
+from paceline._cores import threads_of_one
 from paceline._sampling import Sample, sample_of, sample_to_wire, warn_if_longer
 from paceline._serving import name_models, served
 from paceline.concurrency import Concurrency
@@ -54,7 +55,9 @@ def replay(
     """Replay a trace through a cluster under a policy.
 
     The same inputs give the same result, bit for bit, on any machine. Ctrl-C
-    stops the replay within a few hundredths of a second.
+    stops the replay within a few hundredths of a second. Instances that do not influence each other, such as
+    those behind a round robin, are replayed on all cores, with the same result
+    (``PACELINE_THREADS=1`` in the environment: on one).
 
     Parameters
     ----------
@@ -162,6 +165,7 @@ def replay(
                 until_ticks=None if until is None else moment("until", until),
                 leap=leap,
                 progress=progress,
+                threads=threads_of_one(len(trace)),
             )
     except InternalError as error:
         error.configuration.update(Provenance.of(trace, cluster, policy, settings).to_files())
