@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from paceline._core import Progress
 
-__all__ = ["replay"]
+__all__ = ["checked_for_scan", "replay", "settings_kept"]
 
 
 @typed()
@@ -137,8 +137,8 @@ def replay(
     cluster = _hosted(cluster, host)
     if isinstance(trace, TraceScan):
         whole = {"clients": clients, "sample": sample, "record": record}
-        directory = _checked_for_scan(trace, out, whole)
-        settings = _settings(until, leap, None, pace)
+        directory = checked_for_scan(trace, out, whole)
+        settings = settings_kept(until, leap, None, pace)
         return replay_scan(
             trace, cluster, policy, pace=pace, out=directory, settings=settings, progress=progress
         )
@@ -152,7 +152,7 @@ def replay(
     if named:
         name_models(serving["instances"], cluster, _native.models(trace, named))
     kept = _kept(trace, cluster, columns["arrival_ticks"], _Asked(sample_of(sample), record, until))
-    settings = _settings(until, leap, clients, pace) | kept.settings
+    settings = settings_kept(until, leap, clients, pace) | kept.settings
     try:
         with Watched(policy.calls):
             outcome = _native.run(
@@ -193,7 +193,7 @@ def _saved(result: Result, out: str | os.PathLike[str] | None) -> Result:
     return result
 
 
-def _settings(
+def settings_kept(
     until: float | None,
     leap: bool,
     clients: Concurrency | None,
@@ -213,7 +213,7 @@ _WHOLE: Final = {
 """Why arguments of `replay` must be left out where a trace is scanned."""
 
 
-def _checked_for_scan(
+def checked_for_scan(
     scan: TraceScan, out: str | os.PathLike[str] | None, given: Mapping[str, object]
 ) -> str | os.PathLike[str]:
     """Return the directory for a scanned trace; refuse what cannot be had of one."""
