@@ -22,6 +22,7 @@ __all__ = [
     "Simulation",
     "Sketch",
     "Stream",
+    "coupling",
     "fail",
     "measure",
     "replay",
@@ -142,7 +143,9 @@ def replay(
     columns: Mapping[str, object],
     progress: Callable[[Progress], object] | None = None,
     routers: Sequence[Callable[[RequestSight, list[InstanceSight]], int | None]] | None = None,
+    threads: int = 1,
 ) -> Outcome: ...
+def coupling(config: bytes, columns: Mapping[str, object]) -> str | None: ...
 def measure(
     latencies: Sequence[Mapping[str, object]],
     shares: Sequence[float],

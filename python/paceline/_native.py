@@ -107,6 +107,7 @@ def run(
     *,
     calls: Sequence[Callable[..., Any]] = (),
     progress: Callable[[_core.Progress], object] | None = None,
+    threads: int = 1,
     **parts: Any,  # noqa: ANN401 - of several types; `configuration` says which
 ) -> _core.Outcome:
     """Run the engine on a configuration in its wire format.
@@ -121,6 +122,8 @@ def run(
         The Python functions among the rules.
     progress
         Called at most ten times a second.
+    threads
+        How many threads replay the instances, if these do not influence each other.
     **parts
         The other parts of the configuration.
 
@@ -137,7 +140,8 @@ def run(
     use()
     text = configuration(instances, **parts)
     try:
-        return _core.replay(text, columns, progress, [showing(call) for call in calls] or None)
+        routers = [showing(call) for call in calls] or None
+        return _core.replay(text, columns, progress, routers, threads)
     except InternalError as error:
         error.configuration.setdefault("engine.json", text.decode())
         raise

@@ -10,6 +10,7 @@ from paceline import _native
 from paceline._arguments import typed
 from paceline._check import said
 from paceline._clock import moment
+from paceline._cores import threads_of_one
 from paceline._sampling import Sample, sample_of, sample_to_wire, warn_if_longer
 from paceline._serving import name_models, served
 from paceline.concurrency import Concurrency
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from paceline._core import Progress
 
-__all__ = ["replay"]
+__all__ = ["checked_for_scan", "replay", "settings_kept"]
 
 
 @typed()
@@ -54,7 +55,9 @@ def replay(
     """Replay a trace through a cluster under a policy.
 
     The same inputs give the same result, bit for bit, on any machine. Ctrl-C
-    stops the replay within a few hundredths of a second.
+    stops the replay within a few hundredths of a second. Instances that do not influence each other, such as
+    those behind a round robin, are replayed on all cores, with the same result
+    (``PACELINE_THREADS=1`` in the environment: on one).
 
     Parameters
     ----------
@@ -134,8 +137,8 @@ def replay(
     cluster = _hosted(cluster, host)
     if isinstance(trace, TraceScan):
         whole = {"clients": clients, "sample": sample, "record": record}
-        directory = _checked_for_scan(trace, out, whole)
-        settings = _settings(until, leap, None, pace)
+        directory = checked_for_scan(trace, out, whole)
+        settings = settings_kept(until, leap, None, pace)
         return replay_scan(
             trace, cluster, policy, pace=pace, out=directory, settings=settings, progress=progress
         )
@@ -149,7 +152,7 @@ def replay(
     if named:
         name_models(serving["instances"], cluster, _native.models(trace, named))
     kept = _kept(trace, cluster, columns["arrival_ticks"], _Asked(sample_of(sample), record, until))
-    settings = _settings(until, leap, clients, pace) | kept.settings
+    settings = settings_kept(until, leap, clients, pace) | kept.settings
     try:
         with Watched(policy.calls):
             outcome = _native.run(
@@ -162,6 +165,7 @@ def replay(
                 until_ticks=None if until is None else moment("until", until),
                 leap=leap,
                 progress=progress,
+                threads=threads_of_one(len(trace)),
             )
     except InternalError as error:
         error.configuration.update(Provenance.of(trace, cluster, policy, settings).to_files())
@@ -189,7 +193,7 @@ def _saved(result: Result, out: str | os.PathLike[str] | None) -> Result:
     return result
 
 
-def _settings(
+def settings_kept(
     until: float | None,
     leap: bool,
     clients: Concurrency | None,
@@ -209,7 +213,7 @@ _WHOLE: Final = {
 """Why arguments of `replay` must be left out where a trace is scanned."""
 
 
-def _checked_for_scan(
+def checked_for_scan(
     scan: TraceScan, out: str | os.PathLike[str] | None, given: Mapping[str, object]
 ) -> str | os.PathLike[str]:
     """Return the directory for a scanned trace; refuse what cannot be had of one."""

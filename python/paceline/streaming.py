@@ -49,10 +49,12 @@ def replay_scan(
     out: str | os.PathLike[str],
     settings: Mapping[str, Any],
     progress: Callable[[Progress], object] | None,
+    run: str | None = None,
 ) -> Result:
     """Replay a trace chunk by chunk into a directory; see `paceline.replay`.
 
-    ``settings`` are those that the provenance keeps, ``until`` and ``leap`` among them.
+    ``settings`` are those that the provenance keeps, ``until`` and ``leap`` among them; ``run`` is the text
+    of the directory's ``run.toml``.
     """
     refuse_columns(scan)
     target = check_target(out)
@@ -76,16 +78,18 @@ def replay_scan(
                 until_ticks=None if until is None else moment("until", until),
                 leap=settings["leap"],
             )
-            run = _Run(stream, parts, scan, progress)
-            run.give(first.frame, columns)
+            running = _Run(stream, parts, scan, progress)
+            running.give(first.frame, columns)
             for chunk in chunks:
-                run.give(chunk.frame, _native.columns(chunk, policy, served=named, scan=scan))
-            outcome = run.finish()
+                running.give(chunk.frame, _native.columns(chunk, policy, served=named, scan=scan))
+            outcome = running.finish()
             summary, tally = parts.finish(outcome.itl)
             stats = stats_of(outcome, policy)
             provenance = Provenance.of(scan, cluster, policy, settings)
             totals = total_of(tally, stats, provenance)
-            rest = Rest(stats=stats, itl=outcome.itl, provenance=provenance, summary=summary, totals=totals)
+            rest = Rest(
+                stats=stats, itl=outcome.itl, provenance=provenance, summary=summary, totals=totals, run=run
+            )
             rest.write(draft, rows=parts.rows, carried=parts.carried, requests=parts.entries)
     except InternalError as error:
         error.configuration.update(Provenance.of(scan, cluster, policy, settings).to_files())

@@ -30,6 +30,19 @@ def test_a_streamed_replay_prints_and_saves_what_a_replay_does(paceline: Run, tm
     assert (parts.returncode, parts.stdout) == (0, whole.stdout)
     for name in ("summary.parquet", "instances.parquet", "itl.json"):
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert (tmp_path / "parts/run.toml").read_bytes() == (tmp_path / "whole/run.toml").read_bytes()
+    again = paceline("replay", "parts/run.toml", "--stream", "--out", "again")
+    assert (again.returncode, again.stdout) == (0, whole.stdout)
+    for path in sorted((tmp_path / "parts").iterdir()):
+        assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_a_streamed_run_has_a_path_and_no_rate(paceline: Run, tmp_path: Path) -> None:
+    paceline("synthesize", "azure-conv", "--requests", "30", "--out", "t.parquet")
+    assert paceline("replay", "t.parquet", *CLUSTER, "--rate=3", "--out", "whole").returncode == 0
+    done = paceline("replay", "whole/run.toml", "--stream", "--out", "parts")
+    assert (done.returncode, "must be a path and nothing else" in done.stderr) == (2, True)
+    assert not (tmp_path / "parts").exists()
 
 
 @pytest.mark.parametrize(

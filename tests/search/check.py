@@ -11,6 +11,7 @@ from search import guard
 from search.case import Case
 from search.mechanisms import drawn, exercised, telling
 from search.oracle import (
+    apart,
     api,
     clients,
     foresight,
@@ -110,6 +111,8 @@ class _Checks:
             self.where = "streamed"
             verdict.asked["streamed"] += 1
             found += streaming.broken((leapt, plain)[self.number % 2], self.number)
+        self.where = "on threads"
+        found += apart.broken(case, self.number, verdict.asked)
         if foresight.covers(case):
             self.where = "other outputs"
             verdict.asked["other outputs"] += 1

@@ -139,7 +139,7 @@ def replay(
             warmup=warmup is not None,
             chart=chart,
         )
-    if trace.suffix == ".toml" and not stream:
+    if trace.suffix == ".toml":
         _nothing_else(
             trace,
             {
@@ -174,7 +174,7 @@ def replay(
             ),
         )
     if stream:
-        _replay_stream(trace, run, out, json=json, quiet=quiet)
+        _replay_stream(run, out, json=json, quiet=quiet)
         return
     rows = interruptible(lambda: run.trace.draw(reading.limits()))
     requests = run.trace.paced(rows)
@@ -203,30 +203,18 @@ def replay(
         note(done if perfetto is None else f"{done}, recorded in {perfetto}")
 
 
-def _replay_stream(trace: Path, run: Run, out: Path | None, *, json: bool, quiet: bool) -> None:
+def _replay_stream(run: Run, out: Path | None, *, json: bool, quiet: bool) -> None:
     """Replay a trace that is read in chunks, and print its result."""
-    from paceline import replay as replay_trace
-    from paceline.cli.interrupt import interruptible
     from paceline.cli.output import note, print_json
     from paceline.cli.progress import progress_bar
     from paceline.cli.rendering import as_document, print_result
     from paceline.errors import ConfigError
-    from paceline.trace import scan_trace
 
     if out is None:
         raise ConfigError("--stream needs --out DIR, where requests are written as they end; none was given")
-    scan = interruptible(lambda: scan_trace(trace))
     begun = time.perf_counter()
     with progress_bar(quiet=quiet) as progress:
-        result = replay_trace(
-            scan,
-            run.cluster,
-            run.policy,
-            until=run.settings.until,
-            leap=run.settings.leap,
-            out=out,
-            progress=progress,
-        )
+        result = run.stream(out, progress=progress)
     took = time.perf_counter() - begun
     document = as_document(result, None)
     if json:

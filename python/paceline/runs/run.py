@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,11 +18,12 @@ from paceline.errors import ConfigError
 from paceline.limits import Limits
 from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy
-from paceline.replaying import replay
+from paceline.replaying import checked_for_scan, replay, settings_kept
 from paceline.result import Result
 from paceline.runs.parts import cluster_from, included, policy_from
 from paceline.runs.recipe import Recipe
-from paceline.trace import Trace
+from paceline.streaming import replay_scan
+from paceline.trace import Trace, scan_trace
 
 if TYPE_CHECKING:
     from paceline._core import Progress
@@ -141,6 +143,45 @@ class Run:
         """
         trace = self.trace.load(limits) if trace is None else trace
         return replay(trace, self.cluster, self.policy, progress=progress, **self.settings.arguments())
+
+    @typed()
+    def stream(
+        self, out: str | os.PathLike[str], *, progress: Callable[[Progress], object] | None = None
+    ) -> Result:
+        """Replay the run's trace as it is read, into a directory, and save the run in it.
+
+        The trace is a file or folder for `paceline.scan_trace`; see `paceline.replay` for what is refused.
+
+        Parameters
+        ----------
+        out, progress
+            As of `paceline.replay`.
+
+        Raises
+        ------
+        ConfigError
+            If the trace is not a path alone, has changed since the run was saved, or a setting needs the
+            whole trace.
+        """
+        recipe, path = self.trace, self.trace.path
+        if path is None or recipe != Recipe(path=path, sha256=recipe.sha256):
+            raise ConfigError(f"the trace of a streamed run must be a path and nothing else, was {recipe!r}")
+        scan = scan_trace(path)
+        given = self.settings.arguments()
+        checked_for_scan(scan, out, {name: given[name] for name in ("clients", "sample", "record")})
+        if recipe.sha256 not in (None, scan.sha256):
+            raise ConfigError(f"{path}: must have the digest {recipe.sha256} of the run, had {scan.sha256}")
+        until, leap, pace = self.settings.until, self.settings.leap, self.settings.pace
+        return replay_scan(
+            scan,
+            self.cluster,
+            self.policy,
+            pace=pace,
+            out=out,
+            settings=settings_kept(until, leap, None, pace),
+            progress=progress,
+            run=replace(self, trace=replace(recipe, sha256=scan.sha256)).to_toml(Path(out)),
+        )
 
     @typed()
     def to_toml(self, folder: Path | None = None) -> str:

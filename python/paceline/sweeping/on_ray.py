@@ -10,6 +10,7 @@ its row is the same.
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 from collections.abc import Generator, Sequence
 from importlib import import_module
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 from paceline import _core
 from paceline._atomic import new_directory
+from paceline._cores import ENVIRONMENT
 from paceline.errors import ConfigError
 from paceline.sweeping.dataset import Dataset
 from paceline.sweeping.evaluate import Finished, Row, evaluate, run_text
@@ -117,6 +119,8 @@ def _replayed(
     """Replay a point in a worker; return its row and the files of its result."""
     if version != _core.VERSION:
         raise ConfigError(f"workers must have Paceline {version} as the caller has, had {_core.VERSION}")
+    # The cores of the machine are of other tasks, too.
+    os.environ.setdefault(ENVIRONMENT, "1")
     trace = point.paced(rows)
     if not results:
         return evaluate(point, identity, trace), {}

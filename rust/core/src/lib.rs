@@ -67,8 +67,9 @@ pub use config::{
 };
 pub use cost::{Cost, Prefilled, Work};
 pub use engine::{
-    CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Cause, Decide, FlipRecord, Outcome,
-    Progress, STATE_FIELDS, Simulation, Source, Stream, TransferKind, TransferRecord,
+    Apart, CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Cause, Decide, FlipRecord,
+    Outcome, Progress, STATE_FIELDS, Share, Simulation, Single, Source, Stream, TransferKind, TransferRecord,
+    coupling,
 };
 pub use error::Error;
 pub use instance::{Part, StepColumns, StepRecord, TierJob, TierLog, TierStep};

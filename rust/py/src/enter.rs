@@ -11,7 +11,7 @@ use crate::guard::guarded;
 use crate::outcome::Outcome;
 
 /// How long the engine runs between two looks at pending signals.
-const SLICE: Duration = Duration::from_millis(30);
+pub(crate) const SLICE: Duration = Duration::from_millis(30);
 /// How often progress is reported at most.
 pub(crate) const REPORT: Duration = Duration::from_millis(100);
 
@@ -31,15 +31,79 @@ pub(crate) struct Progress {
 
 /// Replays a trace.
 #[pyfunction]
-#[pyo3(signature = (config, columns, progress=None, routers=None))]
+#[pyo3(signature = (config, columns, progress=None, routers=None, threads=1))]
 pub(crate) fn replay(
     py: Python<'_>,
     config: &[u8],
     columns: &Bound<'_, PyAny>,
     progress: Option<&Bound<'_, PyAny>>,
     routers: Option<Vec<Py<PyAny>>>,
+    threads: usize,
 ) -> PyResult<Outcome> {
-    guarded(|| run(py, config, columns, progress, routers))
+    guarded(|| {
+        if threads > 1 && routers.is_none() {
+            let apart = on_threads(py, config, columns, progress, threads)?;
+            if let Some(outcome) = apart {
+                return Ok(outcome);
+            }
+        }
+        run(py, config, columns, progress, routers)
+    })
+}
+
+/// The setting or columns by which instances influence each other, so that one thread replays them; none: several may.
+#[pyfunction]
+pub(crate) fn coupling(config: &[u8], columns: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
+    guarded(|| {
+        let trace = crate::columns::trace(columns)?;
+        let config = paceline_core::Config::from_json(config).map_err(|error| raise(&error))?;
+        Ok(paceline_core::coupling(&config, &trace))
+    })
+}
+
+/// Replays the instances on several threads, if they do not influence each other. `None`: they do, or the replay fails, and
+/// the error is that of the replay on one thread.
+fn on_threads(
+    py: Python<'_>,
+    config: &[u8],
+    columns: &Bound<'_, PyAny>,
+    progress: Option<&Bound<'_, PyAny>>,
+    threads: usize,
+) -> PyResult<Option<Outcome>> {
+    let trace = crate::columns::trace(columns)?;
+    let mut report = Report::new(progress);
+    let outcome = py.detach(|| {
+        let Ok(config) = paceline_core::Config::from_json(config) else { return Ok(None) };
+        if paceline_core::coupling(&config, &trace).is_some() {
+            return Ok(None);
+        }
+        let Ok(apart) = paceline_core::Apart::new(&config, trace) else { return Ok(None) };
+        crate::apart::replay(apart, threads, |at| report.between_slices(at)).map(Result::ok)
+    })?;
+    outcome.map(|outcome| Outcome::new(py, outcome)).transpose()
+}
+
+/// A callback that is told of progress every so often.
+struct Report {
+    callback: Option<Py<PyAny>>,
+    /// When it was told last.
+    last: Instant,
+}
+
+impl Report {
+    fn new(callback: Option<&Bound<'_, PyAny>>) -> Self {
+        Self { callback: callback.map(|callback| callback.clone().unbind()), last: Instant::now() }
+    }
+
+    /// Raises what a signal raises, and reports progress if that is due.
+    fn between_slices(&mut self, at: paceline_core::Progress) -> PyResult<()> {
+        let due = self.callback.as_ref().filter(|_| self.last.elapsed() > REPORT);
+        Python::attach(|py| between_slices(py, at, due))?;
+        if due.is_some() {
+            self.last = Instant::now();
+        }
+        Ok(())
+    }
 }
 
 fn run(
@@ -54,7 +118,7 @@ fn run(
     let calls = routers.map(|routers| -> Box<dyn paceline_core::Decide> {
         Box::new(Routers { routers, raised: raised.clone() })
     });
-    let progress = progress.map(|callback| callback.clone().unbind());
+    let mut report = Report::new(progress);
     // The interpreter is taken back once a slice only: in a sweep, each time can be a wait for another thread.
     let outcome = py.detach(|| {
         let start = || {
@@ -63,15 +127,10 @@ fn run(
         };
         let mut simulation = start().map_err(|error| raise(&error))?;
         let mut budget = 1_000;
-        let mut reported = Instant::now();
         while !advance(|events| simulation.advance(events), &mut budget)
             .map_err(|error| raised.take().unwrap_or_else(|| raise(&error)))?
         {
-            let due = progress.as_ref().filter(|_| reported.elapsed() > REPORT);
-            Python::attach(|py| between_slices(py, simulation.progress(), due))?;
-            if due.is_some() {
-                reported = Instant::now();
-            }
+            report.between_slices(simulation.progress())?;
         }
         PyResult::Ok(simulation.into_outcome())
     })?;

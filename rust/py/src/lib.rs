@@ -1,6 +1,7 @@
 //! The native module `paceline._core`: converts, releases the interpreter,
 //! reports progress, and nothing else.
 
+mod apart;
 mod call;
 mod columns;
 mod enter;
@@ -23,7 +24,7 @@ mod _core {
     #[pymodule_export]
     use super::call::{InstanceSight, RequestSight};
     #[pymodule_export]
-    use super::enter::{Progress, replay};
+    use super::enter::{Progress, coupling, replay};
     #[pymodule_export]
     use super::guard::fail;
     #[pymodule_export]

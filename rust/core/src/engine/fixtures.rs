@@ -71,7 +71,8 @@ pub(super) fn with_config(config: &Config, rows: &[(Ticks, u32, u32)]) -> Cluste
     let optional = OptionalColumns { moves: true, holds: true, ..OptionalColumns::default() };
     let recorder = Recorder::new(trace.len(), optional);
     let known = Known::new(config, &trace, &CALLBACK_INSTANCE_FIELDS.map(|(_, field)| field));
-    Cluster::new(instances, setup::roles(config), trace, recorder, known)
+    let roles = setup::roles(config, instances.len());
+    Cluster::new(instances, roles, trace, recorder, known)
 }
 
 /// A router whose rules may have up to two round-robin rules among them.

@@ -13,8 +13,10 @@
 //! | [`live_migration`] | moves requests between instances | cluster, [`network`] |
 //! | [`lockstep`] | starts the steps of all instances together | cluster |
 //! | [`sampling`] | reads the instances at equally spaced moments | cluster |
+//! | [`apart`] | replays instances that do not influence each other one by one | all others |
 //! | [`streaming`] | adds rows to a trace as it is replayed, and forgets requests that have ended | all others |
 
+mod apart;
 mod arrival_rules;
 mod arrivals;
 mod calendar;
@@ -43,6 +45,7 @@ mod setup;
 mod streaming;
 mod transfer_log;
 
+pub use apart::{Apart, Share, Single, coupling};
 pub use arrivals::Source;
 pub use event_loop::{Outcome, Progress, Simulation};
 pub use outside::STATE_FIELDS;

@@ -57,7 +57,7 @@ impl Simulation {
     /// A replay at its start.
     pub(super) fn build(
         config: &Config,
-        mut trace: Trace,
+        trace: Trace,
         calls: Option<Box<dyn Decide>>,
         sending: Sending,
     ) -> Result<Self, Error> {
@@ -68,18 +68,30 @@ impl Simulation {
                 .map_or(Sending::Trace, |clients| Sending::Source(Box::new(clients))),
             given => given,
         };
-        let (reacts, outside) = (matches!(sending, Sending::Source(_)), matches!(sending, Sending::Outside));
-        let grows = outside || matches!(sending, Sending::Stream);
+        let grows = matches!(sending, Sending::Outside | Sending::Stream);
         let instances = instances(config, &trace, grows)?;
+        Self::of_instances(config, instances, trace, calls, sending)
+    }
+
+    /// A replay at its start, of instances in place of those of the configuration.
+    pub(super) fn of_instances(
+        config: &Config,
+        instances: Vec<Instance>,
+        mut trace: Trace,
+        calls: Option<Box<dyn Decide>>,
+        sending: Sending,
+    ) -> Result<Self, Error> {
+        let (reacts, outside) = (matches!(sending, Sending::Source(_)), matches!(sending, Sending::Outside));
+        let count = instances.len();
         let mut routing = config.routing.clone();
         routing.prepare();
         let routers = config.routers;
         let mut router = Router::new(&instances, &routing, routers, calls);
-        router.keep_books(&mut routing, instances.len(), &trace)?;
+        router.keep_books(&mut routing, count, &trace)?;
         let alike = router.alike(&routing.on_arrival);
         let held = Held::new(alike, routers.count as usize, routers.give_up_after);
         let known = Known::new(config, &trace, &CALLBACK_INSTANCE_FIELDS.map(|(_, field)| field));
-        let mut migrations = Migrations::new(config.links.as_ref(), config.handover, instances.len());
+        let mut migrations = Migrations::new(config.links.as_ref(), config.handover, count);
         if config.record_decisions {
             migrations.record(config.record_between.unwrap_or(Window::ALL));
         }
@@ -99,14 +111,14 @@ impl Simulation {
         arrivals.cancel_by(cancels);
         Ok(Self {
             can_happen,
-            cluster: Cluster::new(instances, roles(config), trace, recorder, known),
+            cluster: Cluster::new(instances, roles(config, count), trace, recorder, known),
             router,
             monitors: Monitors::new(&routing.every),
             arrivals,
             phase_routing: PhaseRouting::new(routing.on_prefilled, routing.on_answering),
             migrations,
             locked: LockedSteps::new(config.lockstep.clone()),
-            sampling: Sampling::new(config.sample, config.instances.len()),
+            sampling: Sampling::new(config.sample, count),
             clock: 0,
             reported: false,
             quiet: 0,
@@ -144,9 +156,9 @@ fn can_happen(config: &Config, known: &Known, sent: Sent) -> CanHappen {
     }
 }
 
-/// The roles of a configuration's instances.
-pub(super) fn roles(config: &Config) -> Roles {
-    let present = (0..config.instances.len()).map(|index| config.roles.get(index).copied().unwrap_or(0));
+/// The roles of so many instances.
+pub(super) fn roles(config: &Config, instances: usize) -> Roles {
+    let present = (0..instances).map(|index| config.roles.get(index).copied().unwrap_or(0));
     Roles::new(present.collect(), config.leaving.clone())
 }
 
@@ -164,7 +176,7 @@ pub(super) fn instances(config: &Config, trace: &Trace, grows: bool) -> Result<V
 }
 
 /// The columns that a result has beside those of every replay.
-fn optional_columns(config: &Config, trace: &Trace, reacts: bool) -> OptionalColumns {
+pub(super) fn optional_columns(config: &Config, trace: &Trace, reacts: bool) -> OptionalColumns {
     let routing = &config.routing;
     let patience = config.clients.and_then(|clients| clients.patience);
     OptionalColumns {

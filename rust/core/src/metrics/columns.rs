@@ -175,6 +175,20 @@ fn restore<T: Copy>(values: &mut Column<T>, origins: &[u32], rows: usize) {
     values.resize(rows, values[0]);
 }
 
+/// The values of `n` rows, of which each part has some; a part without values has those of rows that have not arrived.
+fn join<T: Copy>(parts: Vec<(&[u32], Column<T>)>, n: usize, none: T) -> Column<T> {
+    if parts.iter().all(|(_, values)| values.is_empty()) {
+        return Column::default();
+    }
+    let mut all = vec![none; n];
+    for (rows, values) in parts {
+        for (&row, value) in std::iter::zip(rows, values) {
+            all[row as usize] = value;
+        }
+    }
+    all.into()
+}
+
 /// Adds entries to a column; an empty one, which the replay does not have, stays empty.
 fn grow<T: Copy>(values: &mut Column<T>, n: usize, none: T) {
     if !values.is_empty() {
@@ -231,6 +245,15 @@ macro_rules! columns {
                 self.sum_repeats(origins);
                 let rows = origins.iter().max().map_or(0, |&row| row as usize + 1);
                 $(restore(&mut self.$name, origins, rows);)*
+            }
+
+            /// The columns of `n` requests, of which each part has some: their rows in order, and their columns.
+            pub(crate) fn join(mut parts: Vec<(Vec<u32>, Self)>, n: usize) -> Self {
+                Self {$($name: {
+                    let taken = |part: &'_ mut (Vec<u32>, Self)| std::mem::take(&mut part.1.$name);
+                    let values: Vec<_> = parts.iter_mut().map(taken).collect();
+                    join(parts.iter().map(|part| &part.0[..]).zip(values).collect(), n, $kind::NONE)
+                },)*}
             }
 
             /// Takes the rows before `row` out.
@@ -418,6 +441,22 @@ mod tests {
         columns.finish = vec![10, 11, 12].into();
         columns.restore(&[2, 0, 1]);
         assert_eq!((columns.finish, columns.held), (vec![11, 12, 10].into(), vec![].into()));
+    }
+
+    #[test]
+    fn columns_of_parts_are_joined_by_row() {
+        let part = |finish: Vec<Ticks>, preempted: Vec<Ticks>| {
+            let columns = Columns::new(finish.len(), OptionalColumns::default());
+            Columns { finish: finish.into(), preempted: preempted.into(), ..columns }
+        };
+        let parts = vec![
+            (vec![0, 3], part(vec![7, 8], vec![])),
+            (vec![1], part(vec![9], vec![5])),
+            (vec![2], part(vec![NEVER], vec![])),
+        ];
+        let joined = Columns::join(parts, 4);
+        assert_eq!(joined.finish, [7, 9, NEVER, 8]);
+        assert_eq!((joined.preempted, joined.held.is_empty()), (vec![0, 5, 0, 0].into(), true));
     }
 
     #[test]

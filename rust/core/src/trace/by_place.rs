@@ -1,6 +1,6 @@
 //! The columns whose entries move with the requests.
 
-use super::Trace;
+use super::{Trace, Waits};
 use crate::collections::Column;
 
 /// A change of one column, the same for each of these columns.
@@ -37,7 +37,50 @@ impl Work for Forget {
     }
 }
 
+/// The values of some rows of a column.
+fn at<T: Copy>(column: &Column<T>, rows: &[u32]) -> Column<T> {
+    rows.iter().map(|&row| column[row as usize]).collect()
+}
+
 impl Trace {
+    /// The requests of some rows, in order, each with its row as its origin. The ids of their blocks stay where they are.
+    pub(crate) fn select(&self, of: Vec<u32>) -> Self {
+        let rows = of.as_slice();
+        let Self {
+            arrival,
+            prompt_tokens,
+            output_tokens,
+            reasoning_tokens,
+            priority,
+            score,
+            numbers,
+            tenant,
+            model,
+            adapter,
+            prefix: _,
+            session,
+            waits: _,
+            origins: _,
+        } = self;
+        let codes = |column: &Option<Column<u32>>| column.as_ref().map(|column| at(column, rows));
+        Self {
+            arrival: at(arrival, rows),
+            prompt_tokens: at(prompt_tokens, rows),
+            output_tokens: at(output_tokens, rows),
+            reasoning_tokens: codes(reasoning_tokens),
+            priority: priority.as_ref().map(|column| at(column, rows)),
+            score: score.as_ref().map(|column| at(column, rows)),
+            numbers: numbers.iter().map(|column| at(column, rows)).collect(),
+            tenant: codes(tenant),
+            model: codes(model),
+            adapter: codes(adapter),
+            prefix: None,
+            session: codes(session),
+            waits: Waits::default(),
+            origins: Some(of.into()),
+        }
+    }
+
     /// Forgets the requests before a row, which have ended, where no source sends them in another order.
     pub(crate) fn forget(&mut self, row: usize) {
         self.work(&Forget(row));
@@ -96,7 +139,7 @@ impl Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Cancels, OutputIds, PrefixIds, Waits};
+    use crate::trace::{Cancels, OutputIds, PrefixIds};
 
     /// Two requests with every column that moves.
     fn trace() -> Trace {
@@ -134,6 +177,13 @@ mod tests {
         assert_eq!((of(&after, 0), of(&after, 1)), (of(&before, 1), of(&before, 0)));
         after.repeat(1);
         assert_eq!((of(&after, 2), after.len()), (of(&before, 0), 3));
+    }
+
+    #[test]
+    fn selected_requests_have_all_their_entries() {
+        let whole = trace();
+        let some = whole.select(vec![1]);
+        assert_eq!((of(&some, 0), some.len()), (of(&whole, 1), 1));
     }
 
     #[test]

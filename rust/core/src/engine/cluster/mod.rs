@@ -114,6 +114,11 @@ impl Cluster {
         }
     }
 
+    /// The instances and the trace.
+    pub(super) fn into_instances(self) -> (Vec<Instance>, Trace) {
+        (self.instances, self.trace)
+    }
+
     /// Adds requests at the end of the trace. Nothing changes if they break a rule.
     pub(super) fn append(&mut self, more: Trace) -> Result<(), Error> {
         let n = more.len();

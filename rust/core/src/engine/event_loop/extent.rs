@@ -15,12 +15,15 @@ pub(in crate::engine) struct Extent {
     pub(in crate::engine) streams: bool,
     /// Whether the first phase of that moment is over, and the others are not.
     pub(in crate::engine) halfway: bool,
+    /// Whether it stays where it is once all requests have ended: those of other instances may not have.
+    pub(in crate::engine) stays: bool,
 }
 
 impl Extent {
     /// To the end, or `until` if that is before.
     pub(in crate::engine) fn new(until: Option<Ticks>) -> Self {
-        Self { until: until.unwrap_or(NEVER - 1), pause: NEVER, streams: false, halfway: false }
+        let until = until.unwrap_or(NEVER - 1);
+        Self { until, pause: NEVER, streams: false, halfway: false, stays: false }
     }
 }
 

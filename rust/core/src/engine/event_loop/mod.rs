@@ -154,7 +154,9 @@ impl Simulation {
             }
             if self.cluster.settled() == self.arrivals.expected(&self.cluster) && !self.extent.streams {
                 // Copies that are still in transfer belong to requests that finished.
-                self.halt(self.clock);
+                if !self.extent.stays {
+                    self.halt(self.clock);
+                }
                 break;
             }
             let (end, index) = self.cluster.next_end();
@@ -259,7 +261,7 @@ impl Simulation {
     /// Ends a step at a moment at which only steps end. If no rule must see the cluster first, starts the next step of
     /// the instance at once, which gives the same result as the six phases. Returns whether it did.
     #[inline]
-    fn restart_step(&mut self, index: usize, now: Ticks) -> Result<bool, Error> {
+    pub(super) fn restart_step(&mut self, index: usize, now: Ticks) -> Result<bool, Error> {
         self.cluster.end_step(index, now);
         self.router.hear(&mut self.cluster, now);
         self.arrivals.hear(&mut self.cluster, now);
@@ -418,7 +420,7 @@ impl Simulation {
 
     /// Stops the replay at `now`.
     #[inline(never)]
-    fn halt(&mut self, now: Ticks) {
+    pub(super) fn halt(&mut self, now: Ticks) {
         self.clock = now;
         self.sampling.finish(now, &mut self.cluster);
         self.cluster.halt(self.migrations.in_transfer(), now);
