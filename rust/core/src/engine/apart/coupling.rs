@@ -30,6 +30,7 @@ pub fn coupling(config: &Config, trace: &Trace) -> Option<&'static str> {
         record_between: _,
         record_most: _,
         sample,
+        stores: _, // below tiers
     } = config;
     let couples = [
         ("instances", instances.len() == 1),

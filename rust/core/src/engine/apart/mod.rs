@@ -88,6 +88,7 @@ impl Apart {
             events: shares.rejected.len() as u64,
             decisions: Vec::new(),
             tiers: Vec::new(),
+            stores: Vec::new(),
             watched: Vec::new(),
             flips: Vec::new(),
             transfers: Vec::new(),

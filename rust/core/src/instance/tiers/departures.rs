@@ -128,6 +128,7 @@ mod tests {
             polls_at_end: false,
             store: time,
             load: time,
+            below: None,
         };
         HostTier::new(&config, 4, (false, ahead), false)
     }
