@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import polars as pl
 
+from paceline.report.charts.rows import inline
 from paceline.report.charts.theme import DASHES
 from paceline.report.libraries import altair
 
@@ -153,7 +153,7 @@ def lines(
     described = frame.with_columns(
         pl.concat_str(parts, separator=", ", ignore_nulls=True).alias("description")
     )
-    base = alt.Chart(_inline(described)).encode(
+    base = alt.Chart(inline(described)).encode(
         x=alt.X(field=x.column, **x.scaled(frame)),
         y=alt.Y(field=y.column, **y.scaled(frame)),
         color=_colour(by, names, legend=len(names) > 1 and not named, symbol="stroke"),
@@ -199,7 +199,7 @@ def lines(
 def _marked(marks: pl.DataFrame, x: Axis, y: Axis, colour: Any) -> list[Any]:  # noqa: ANN401 - Altair's
     """Return a vertical line through each mark, its point, and its label beside it."""
     alt = altair()
-    base = alt.Chart(_inline(marks))
+    base = alt.Chart(inline(marks))
     across = alt.X(field=x.column, type="quantitative")
     up = alt.Y(field=y.column, type="quantitative")
     return [
@@ -233,7 +233,7 @@ def _named(frame: pl.DataFrame, x: Axis, y: Axis, by: str) -> list[Any]:
         # On the side with more room, each lower than the one before it.
         at = row[x.column].log().item() if x.scale == "log" else row[x.column].item()
         side = "left" if at < middle else "right"
-        text = alt.Chart(_inline(row)).mark_text(
+        text = alt.Chart(inline(row)).mark_text(
             align=side, dx=10 if side == "left" else -10, dy=17 * place, fontWeight=600
         )
         layers.append(
@@ -354,7 +354,7 @@ def bars(
     }
     if len(names) > 1:
         channels["xOffset"] = alt.XOffset(field=by, type="nominal", sort=names)
-    return _sized(alt.Chart(_inline(frame)).mark_bar().encode(**channels))
+    return _sized(alt.Chart(inline(frame)).mark_bar().encode(**channels))
 
 
 def spans(frame: pl.DataFrame, title: str, y: Axis) -> Chart:
@@ -364,7 +364,7 @@ def spans(frame: pl.DataFrame, title: str, y: Axis) -> Chart:
         alt.Tooltip(field=name, type="quantitative", title=name, format=",.4~r") for name in ("from", "to")
     ]
     chart = (
-        alt.Chart(_inline(frame))
+        alt.Chart(inline(frame))
         .mark_bar()
         .encode(
             x=alt.X(field="from", type="quantitative", title=title, bin="binned"),
@@ -402,7 +402,7 @@ def intervals(frame: pl.DataFrame, x: Axis, *, by: str, names: Sequence[str], le
         alt.Tooltip(field=end, type="quantitative", title=title, format=x.tip)
         for end, title in (("low", "from"), ("high", "to"))
     ]
-    base = alt.Chart(_inline(frame)).encode(
+    base = alt.Chart(inline(frame)).encode(
         y=rows,
         yOffset=beside,
         color=colour,
@@ -428,7 +428,7 @@ def stacked_bars(
     ordered = frame.with_columns(order.alias("_order"))
     scale = alt.Scale(domain=names, range=list(colours.values()))
     chart = (
-        alt.Chart(_inline(ordered))
+        alt.Chart(inline(ordered))
         .mark_bar()
         .encode(
             y=alt.Y(
@@ -449,7 +449,7 @@ def stacked_areas(frame: pl.DataFrame, x: Axis, y: Axis, *, by: str, step: bool 
     alt = altair()
     names = _values(frame, by)
     chart = (
-        alt.Chart(_inline(frame))
+        alt.Chart(inline(frame))
         .mark_area(interpolate="step-before" if step else "linear", opacity=0.85)
         .encode(
             x=alt.X(field=x.column, **x.scaled(frame)),
@@ -489,25 +489,3 @@ def _tip(column: str, title: str | None = None) -> Any:  # noqa: ANN401 - Altair
 
 def _values(frame: pl.DataFrame, column: str) -> list[Any]:
     return frame[column].unique(maintain_order=True).to_list()
-
-
-def _inline(frame: pl.DataFrame) -> Any:  # noqa: ANN401 - Altair's
-    """Return the rows as data of the chart, with six digits: enough for a picture, and short."""
-    return _rows()(values=[{name: _short(value) for name, value in row.items()} for row in frame.to_dicts()])
-
-
-@cache
-def _rows() -> Any:  # noqa: ANN401 - Altair's
-    """Return the class of a chart's rows, which all copies share: Altair copies a chart again and again."""
-
-    class Rows(altair().InlineData):  # type: ignore[misc]
-        def __deepcopy__(self, memo: object) -> Rows:
-            return self
-
-    return Rows
-
-
-def _short(value: Any) -> Any:  # noqa: ANN401 - a cell
-    if not isinstance(value, float):
-        return value
-    return float(f"{value:.6g}") if math.isfinite(value) else None
