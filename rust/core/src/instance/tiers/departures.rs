@@ -11,6 +11,15 @@ use super::jobs::Kind;
 use crate::instance::request::Slot;
 use crate::kv::{Block, ContentOwner};
 
+/// Requests that have left.
+#[derive(Debug, Default)]
+pub(super) struct Departed {
+    /// Those that have left since a step was formed.
+    pub(super) finished: Vec<u32>,
+    /// Those that were cancelled and whose load has ended since: their blocks are to be freed.
+    pub(super) unloaded: Vec<Slot>,
+}
+
 impl HostTier {
     /// A request has left, with the KV of `computed` tokens in `blocks`, which are freed. It has no blocks if it was preempted:
     /// the step that preempted it waits for its copies.
@@ -48,7 +57,7 @@ impl HostTier {
         let Some(id) = self.end_use(slot, 0) else { return };
         match &mut self.ahead {
             Some(ahead) => ahead.ended.push(id),
-            None => self.finished.push(id),
+            None => self.departed.finished.push(id),
         }
     }
 
@@ -69,7 +78,7 @@ impl HostTier {
                 self.fences.add(job, blocks);
             }
         }
-        self.finished.push(id);
+        self.departed.finished.push(id);
     }
 
     /// A request is cancelled that waits for a load, or to be admitted after one. Returns its tokens whose KV is known.
@@ -95,7 +104,7 @@ impl HostTier {
 
     /// Removes and returns the requests that were cancelled and whose load has ended since.
     pub(in crate::instance) fn take_unloaded(&mut self) -> Vec<Slot> {
-        std::mem::take(&mut self.unloaded)
+        std::mem::take(&mut self.departed.unloaded)
     }
 
     /// Whether a step is in flight, or in progress as `runs` says, whose successor was decided as it started.

@@ -19,6 +19,7 @@ mod uses;
 pub use log::{TierJob, TierLog, TierStep};
 
 use ahead::Ahead;
+use departures::Departed;
 use fences::Fences;
 use jobs::{Job, Jobs, Kind};
 use links::Links;
@@ -66,10 +67,7 @@ pub(crate) struct HostTier {
     fences: Fences,
     /// Requests whose load has begun and that were not admitted since, in that order.
     loading: Vec<Slot>,
-    /// Requests that have finished, or left, since a step was formed.
-    finished: Vec<u32>,
-    /// Requests that were cancelled and whose load has ended since: their blocks are to be freed.
-    unloaded: Vec<Slot>,
+    departed: Departed,
     /// Copies that a step decided ahead does not know of; `None`: steps are decided as they start.
     ahead: Option<Box<Ahead>>,
     /// When a step without tokens ends that waits for copies.
@@ -96,8 +94,7 @@ impl HostTier {
             links: Links::new(config),
             fences: Fences::default(),
             loading: Vec::new(),
-            finished: Vec::new(),
-            unloaded: Vec::new(),
+            departed: Departed::default(),
             ahead: ahead.then(Box::default),
             ends: None,
             stats: TierStats { capacity: config.chunks, ..TierStats::default() },
@@ -262,7 +259,7 @@ impl HostTier {
                 self.store_chunks(id, self.storable(id, tokens), memory);
             }
         }
-        let finished = std::mem::take(&mut self.finished);
+        let finished = std::mem::take(&mut self.departed.finished);
         for &id in &finished {
             self.store_rest(id, memory);
         }
@@ -419,7 +416,7 @@ impl HostTier {
             Kind::Load | Kind::Sync => self.store.end_load(&keys, job.kind == Kind::Load),
         }
         self.fences.remove(id);
-        self.unloaded.extend(self.uses.end_job(job.used, id).filter(|_| job.kind == Kind::Load));
+        self.departed.unloaded.extend(self.uses.end_job(job.used, id).filter(|_| job.kind == Kind::Load));
     }
 
     /// Ends the step without tokens that was formed at `now`, unless it waits for copies. Returns whether another step
