@@ -122,8 +122,14 @@ class Store(Value):
         Raises
         ------
         ConfigError
-            If the size of a block is not known, or no chunk fits.
+            If the size of a block is not known, no chunk fits, or the instance has pipeline stages.
         """
+        if instance.pipeline_parallel > 1:
+            stages = instance.pipeline_parallel
+            raise ConfigError(
+                "tiers of a PrefixCache must have no Store unless pipeline_parallel of an Instance is 1, "
+                f"was {stages}"
+            )
         bytes_of_block = _bytes_of_block(instance)
         if bytes_of_block == 0:
             raise ConfigError(

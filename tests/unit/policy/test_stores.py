@@ -65,17 +65,18 @@ def test_numbers_out_of_range_are_refused(fields: dict[str, Any], message: str) 
         Store(**{**LINK, **fields})
 
 
-@pytest.mark.parametrize(
-    ("policy", "message"),
-    [
-        ({"async_scheduling": True}, "where steps are decided ahead"),
-    ],
-)
-def test_what_is_not_modelled_with_a_store_is_refused(policy: dict[str, Any], message: str) -> None:
+def test_steps_decided_ahead_are_refused() -> None:
     trace = Trace.from_columns(arrival=[0.0], prompt_tokens=[20], output_tokens=[2])
     cache = PrefixCache(tiers=[HOST, Store(**LINK)])
-    with pytest.raises(ConfigError, match=message):
-        replay(trace, Cluster([small()]), policy=policies.vllm(prefix_caching=cache, **policy))
+    policy = policies.vllm(prefix_caching=cache, async_scheduling=True)
+    with pytest.raises(ConfigError, match="where steps are decided ahead"):
+        replay(trace, Cluster([small()]), policy=policy)
+
+
+def test_pipeline_stages_are_refused() -> None:
+    instance = Instance(model="llama-3.1-8b", gpu="h100-sxm", pipeline_parallel=2)
+    with pytest.raises(ConfigError, match="no Store unless pipeline_parallel of an Instance is 1, was 2"):
+        Store(**LINK).on(instance, 1)
 
 
 def test_a_store_is_shared_by_instances_with_equal_chunks_only() -> None:

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::limits::{MOST, on_clock, within};
-use super::{Config, CopyTime};
+use super::{Config, CopyTime, InstanceConfig};
 use crate::error::Error;
 use crate::time::Ticks;
 
@@ -77,6 +77,20 @@ impl Config {
         { links }.any(|link| std::mem::replace(&mut used[link.store as usize], true))
     }
 
+    /// Refuses stores where clients may cancel requests.
+    pub(crate) fn check_cancelled_reads(&self, cancels: bool) -> Result<(), Error> {
+        let has_store =
+            |instance: &InstanceConfig| instance.tier.as_ref().is_some_and(|tier| tier.below.is_some());
+        match self.instances.iter().position(has_store) {
+            Some(i) if cancels => {
+                let rule = "must be null where clients cancel requests or time out, was given: a read for a request that is \
+                            cancelled is not modelled";
+                Err(Error::config(format!("instances[{i}].tier.below"), rule))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks the stores, and that the instances which have one in common also have equal chunks.
     pub(super) fn check_stores(&self) -> Result<(), Error> {
         for (i, store) in self.stores.iter().enumerate() {
@@ -98,6 +112,12 @@ impl Config {
             let refused = |rule: &str| Err(Error::config(&at, format!("must be null {rule}, was given")));
             if instance.scheduler.schedule_ahead {
                 return refused("where steps are decided ahead (schedule_ahead)");
+            }
+            if self.routing.may_migrate() || self.handover.is_some() {
+                return refused("where requests may migrate or are handed over");
+            }
+            if self.lockstep.is_some() {
+                return refused("where instances step together");
             }
             if tier.store_threshold > 1 {
                 return refused("unless store_threshold of the tier is 0 or 1");

@@ -97,6 +97,7 @@ impl Simulation {
         }
         let patience = config.clients.and_then(|clients| clients.patience);
         let cancels = Cancels::new(patience.and_then(|patience| patience.timeout), &trace);
+        config.check_cancelled_reads(cancels.is_some())?;
         let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace, reacts || outside));
         recorder.ends = (reacts || cancels.is_some()).then(Vec::new);
         recorder.events = outside.then(Vec::new);
