@@ -135,7 +135,7 @@ def copies(outcome: Outcome) -> list[list[Any]]:
 def compare(file: Path, most: int | None) -> None:
     """Replay a log's workload, and compare its steps or the first ``most`` of them."""
     log = read_log(file)
-    until: int | None = log.steps[most][0] if most else None
+    until: int | None = log.steps[most][0] if most and most < len(log.steps) else None
     config = configuration(log, until)
     assert covers(config)
     outcome = replay(config, requests(log), prefix_block_tokens=log.engine.get("block_size"))
