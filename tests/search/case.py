@@ -134,6 +134,6 @@ def draw(seed: int, number: int) -> Case:
     # A prefix without ids would stand for what sessions say.
     if source.chance(0.35) and (size == 0 or any(row["prefix"] for row in rows)):
         config["clients"] = clients(source, rows)
-    if source.chance(0.2):
+    if source.chance(0.2) and not config.get("stores"):
         cancels(source, rows)
     return Case(rows, config, size)

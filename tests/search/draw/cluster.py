@@ -54,7 +54,8 @@ def cluster(source: Source) -> Wire:
             step_limits.adapters(source, one["scheduler"])
     for one in fleet:
         tiers.tier(source, one)
-    tiers.stores(source, drawn)
+    if not any(routing[name] for name in later) and drawn["lockstep"] is None and drawn["handover"] is None:
+        tiers.stores(source, drawn)
     held = source.chance(0.15)
     if held:
         # A condition on the instance or the request, in place of a rule that always picks one.
