@@ -194,8 +194,8 @@ def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -
         request.memory = "gpu"
         if state.tier is not None:
             state.tier.allocated(request, cached, offered.loaded, sync=True)
-            if request.scheduled is None:
-                request.store_tokens = state.tier.fetched_tokens(request, cached, offered.loaded)
+            fetched = state.tier.take_fetched(request, cached, offered.loaded)
+            request.store_tokens = fetched if request.scheduled is None else request.store_tokens
     memory.register_full(request, request.computed + offered.tokens)
     request.place = "running"
     request.admitted_at = step.start

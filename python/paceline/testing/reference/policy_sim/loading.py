@@ -63,9 +63,9 @@ def end_load(state: State, request: Request, now: int) -> None:
     assert request.load is not None
     began, cached, loaded = request.load
     request.load_wait += now - began
+    fetched = state.tier.take_fetched(request, cached, loaded)
     if request.scheduled is None:
-        request.hit_tokens, request.loaded_tokens = cached, loaded
-        request.store_tokens = state.tier.fetched_tokens(request, cached, loaded)
+        request.hit_tokens, request.loaded_tokens, request.store_tokens = cached, loaded, fetched
     request.load = None
     state.tier.admitted(request)
 

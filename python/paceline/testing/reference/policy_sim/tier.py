@@ -229,7 +229,10 @@ class Tier:
 
     def _fetch(self, request: Request, chunk: int, key: Hashable) -> bool:
         """Take room for a chunk that the store below has; return whether it has it and there is room."""
-        if self.below is None or not self.below.store.has(key, self._now.start):
+        # Chunks that evict each other from the tier would be read without end.
+        if self.below is None or chunk in self.use(request).fetched:
+            return False
+        if not self.below.store.has(key, self._now.start):
             return False
         if self.chunks.store({key: chunk}, self.use(request).access) is None:
             self.below.refused += 1
@@ -238,9 +241,10 @@ class Tier:
         self.peak_chunks = max(self.peak_chunks, self.chunks.used)
         return True
 
-    def fetched_tokens(self, request: Request, cached: int, loaded: int) -> int:
-        """Return how many of the loaded tokens were read from the store below for the request."""
-        size, fetched = self.chunk_tokens, self.use(request).fetched
+    def take_fetched(self, request: Request, cached: int, loaded: int) -> int:
+        """Return how many of the loaded tokens were read from the store for an admission, and forget it."""
+        use, size = self.use(request), self.chunk_tokens
+        fetched, use.fetched = use.fetched, set()
         return sum(at // size in fetched for at in range(cached, cached + loaded))
 
     def put_off(self, request: Request) -> None:

@@ -125,7 +125,7 @@ impl HostTier {
     }
 
     /// Begins to read those chunks of a request that the store has and the tier has not, up to the first that neither has or
-    /// that the tier has no room for. `cached`: tokens of its `tokens` that the prefix cache has. Returns whether there were
+    /// that the tier has no room for, or that was read before for the same admission. `cached`: tokens of its `tokens` that the prefix cache has. Returns whether there were
     /// any.
     pub(in crate::instance) fn fetch(
         &mut self,
@@ -147,16 +147,17 @@ impl HostTier {
             if self.store.find(chunk.key) != Found::Missing {
                 continue;
             }
-            let Some(below) = &mut self.links.below else { return false };
-            if !below.store.get().look_up(chunk.key, now) {
-                break;
-            }
+            let Some(below) = self.links.below.as_deref_mut() else { return false };
             let (access, fetched) = if let Some(id) = id {
                 self.uses.fetching(id)
             } else {
                 let early = below.early.entry(request).or_default();
                 (&mut early.access, &mut early.fetched)
             };
+            // Chunks that evict each other from the tier would be read without end.
+            if fetched.contains(&at) || !below.store.get().look_up(chunk.key, now) {
+                break;
+            }
             if self.store.store(&[chunk], access).is_none() {
                 below.stats.refused_reads += 1;
                 break;
@@ -181,13 +182,10 @@ impl HostTier {
         }
     }
 
-    /// Of the tokens that a request loads, those that were read from the store for it.
-    pub(super) fn fetched_tokens(&self, id: u32, cached: u32, loaded: u32) -> u32 {
+    /// Of the tokens that a request loads, those that were read from the store for it, and forgets which those were.
+    pub(super) fn take_fetched(&mut self, id: u32, cached: u32, loaded: u32) -> u32 {
         let (size, ends) = (self.chunk_tokens(), cached + loaded);
-        // A chunk that the tier lost again is read twice.
-        let mut places = self.uses.get(id).fetched.clone();
-        places.sort_unstable();
-        places.dedup();
+        let places = std::mem::take(self.uses.fetching(id).1);
         places.iter().map(|at| ((at + 1) * size).min(ends).saturating_sub((at * size).max(cached))).sum()
     }
 

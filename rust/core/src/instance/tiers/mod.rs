@@ -196,7 +196,7 @@ impl HostTier {
     /// Notes when a request was admitted, or began to wait, and with which load.
     pub(in crate::instance) fn note_load(&mut self, slot: Slot, wanted: Wanted, since: Ticks) {
         if let Some(id) = self.uses.id(slot) {
-            let fetched = self.fetched_tokens(id, wanted.cached, wanted.loaded);
+            let fetched = self.take_fetched(id, wanted.cached, wanted.loaded);
             self.uses.get_mut(id).begun = Some(Begun { wanted, fetched, since });
         }
     }
