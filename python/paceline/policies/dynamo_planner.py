@@ -11,6 +11,7 @@ from paceline.policies.switched import PRESENT, switched
 from paceline.policies.vllm import vllm
 from paceline.policy import Policy, Scheduler, cluster, gauge, inst, maximum, minimum, scale, where
 from paceline.policy.expressions.tree import Expr
+from paceline.policy.wire import Action
 
 __all__ = ["dynamo_planner"]
 
@@ -112,7 +113,7 @@ def dynamo_planner(
     for name, value in {"ttft_s": ttft_s, "itl_s": itl_s, **coefficients}.items():
         if not 0 < value < float("inf"):
             raise PolicyError(f"{name} of dynamo_planner() must be above 0 and finite, was {value!r}")
-    limits = (vllm().scheduler if scheduler is None else scheduler).limits(defaults=_DEFAULTS)
+    limits = (vllm().scheduler_of(0) if scheduler is None else scheduler).limits(defaults=_DEFAULTS)
     since = {name: cluster.sum(now - inst.gauge(name)) for name, now in _COUNTERS.items()}
     prompt, output, batch = inst.gauge("prompt"), inst.gauge("output"), inst.gauge("batch")
     size = scale(
@@ -134,7 +135,8 @@ def dynamo_planner(
         gauge("answer_s", output * _step(batch, prompt, output, step_s, limits) / batch),
     ]
     kept = [gauge(name, now) for name, now in _COUNTERS.items()]
-    every = [(period_s, [*parts, size, *kept])]
+    actions: list[Action] = [*parts, size, *kept]
+    every = [(period_s, actions)]
     return switched("dynamo_planner", every, serving=serving, off=off, start_s=start_s, scheduler=scheduler)
 
 
