@@ -124,9 +124,9 @@ impl HostTier {
         }
     }
 
-    /// Begins to read those chunks of a request that the store has and the tier has not, up to the first that neither has or
-    /// that the tier has no room for, or that was read before for the same admission. `cached`: tokens of its `tokens` that the prefix cache has. Returns whether there were
-    /// any.
+    /// Begins to read those chunks of a request that the store has and the tier has not, up to the first that neither has,
+    /// that the tier has no room for, or that was read before for the same admission. `cached`: tokens of its `tokens` that
+    /// the prefix cache has. Returns whether there were any.
     pub(in crate::instance) fn fetch(
         &mut self,
         (slot, request, owner): (Option<Slot>, u32, ContentOwner),
