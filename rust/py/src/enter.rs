@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use paceline_core::{Config, Simulation, Trace};
 use pyo3::prelude::*;
 
 use crate::call::{Raised, Routers};
@@ -41,13 +42,18 @@ pub(crate) fn replay(
     threads: usize,
 ) -> PyResult<Outcome> {
     guarded(|| {
-        if threads > 1 && routers.is_none() {
-            let apart = on_threads(py, config, columns, progress, threads)?;
-            if let Some(outcome) = apart {
-                return Ok(outcome);
+        let trace = crate::columns::trace(columns)?;
+        if threads == 1 || routers.is_some() {
+            return run(py, || Ok((Config::from_json(config)?, trace)), progress, routers);
+        }
+        match on_threads(py, config, trace, progress, threads)? {
+            Attempt::Done(outcome) => Outcome::new(py, *outcome),
+            Attempt::Coupled(given) => run(py, || Ok(*given), progress, routers),
+            Attempt::Failed => {
+                let trace = crate::columns::trace(columns)?;
+                run(py, || Ok((Config::from_json(config)?, trace)), progress, routers)
             }
         }
-        run(py, config, columns, progress, routers)
     })
 }
 
@@ -56,31 +62,39 @@ pub(crate) fn replay(
 pub(crate) fn coupling(config: &[u8], columns: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
     guarded(|| {
         let trace = crate::columns::trace(columns)?;
-        let config = paceline_core::Config::from_json(config).map_err(|error| raise(&error))?;
+        let config = Config::from_json(config).map_err(|error| raise(&error))?;
         Ok(paceline_core::coupling(&config, &trace))
     })
 }
 
-/// Replays the instances on several threads, if they do not influence each other. `None`: they do, or the replay fails, and
-/// the error is that of the replay on one thread.
+/// The end of an attempt to replay instances on several threads.
+enum Attempt {
+    /// It was done.
+    Done(Box<paceline_core::Outcome>),
+    /// The instances influence each other.
+    Coupled(Box<(Config, Trace)>),
+    /// It failed. The error that comes first in the simulated time is that of the replay on one thread.
+    Failed,
+}
+
+/// Replays the instances on several threads, if they do not influence each other.
 fn on_threads(
     py: Python<'_>,
     config: &[u8],
-    columns: &Bound<'_, PyAny>,
+    trace: Trace,
     progress: Option<&Bound<'_, PyAny>>,
     threads: usize,
-) -> PyResult<Option<Outcome>> {
-    let trace = crate::columns::trace(columns)?;
+) -> PyResult<Attempt> {
     let mut report = Report::new(progress);
-    let outcome = py.detach(|| {
-        let Ok(config) = paceline_core::Config::from_json(config) else { return Ok(None) };
+    py.detach(|| {
+        let Ok(config) = Config::from_json(config) else { return Ok(Attempt::Failed) };
         if paceline_core::coupling(&config, &trace).is_some() {
-            return Ok(None);
+            return Ok(Attempt::Coupled(Box::new((config, trace))));
         }
-        let Ok(apart) = paceline_core::Apart::new(&config, trace) else { return Ok(None) };
-        crate::apart::replay(apart, threads, |at| report.between_slices(at)).map(Result::ok)
-    })?;
-    outcome.map(|outcome| Outcome::new(py, outcome)).transpose()
+        let Ok(apart) = paceline_core::Apart::new(&config, trace) else { return Ok(Attempt::Failed) };
+        let outcome = crate::apart::replay(apart, threads, |at| report.between_slices(at))?;
+        Ok(outcome.map_or(Attempt::Failed, |outcome| Attempt::Done(Box::new(outcome))))
+    })
 }
 
 /// A callback that is told of progress every so often.
@@ -106,14 +120,13 @@ impl Report {
     }
 }
 
+/// Replays a trace on this thread. `given`: its configuration and the trace.
 fn run(
     py: Python<'_>,
-    config: &[u8],
-    columns: &Bound<'_, PyAny>,
+    given: impl FnOnce() -> Result<(Config, Trace), paceline_core::Error> + Send,
     progress: Option<&Bound<'_, PyAny>>,
     routers: Option<Vec<Py<PyAny>>>,
 ) -> PyResult<Outcome> {
-    let trace = crate::columns::trace(columns)?;
     let raised = Raised::default();
     let calls = routers.map(|routers| -> Box<dyn paceline_core::Decide> {
         Box::new(Routers { routers, raised: raised.clone() })
@@ -121,10 +134,7 @@ fn run(
     let mut report = Report::new(progress);
     // The interpreter is taken back once a slice only: in a sweep, each time can be a wait for another thread.
     let outcome = py.detach(|| {
-        let start = || {
-            let config = paceline_core::Config::from_json(config)?;
-            paceline_core::Simulation::with_calls(&config, trace, calls)
-        };
+        let start = || given().and_then(|(config, trace)| Simulation::with_calls(&config, trace, calls));
         let mut simulation = start().map_err(|error| raise(&error))?;
         let mut budget = 1_000;
         while !advance(|events| simulation.advance(events), &mut budget)
