@@ -193,6 +193,7 @@ def _saved(result: Result, out: str | os.PathLike[str] | None) -> Result:
     return result
 
 
+@typed()
 def settings_kept(
     until: float | None,
     leap: bool,
@@ -213,6 +214,7 @@ _WHOLE: Final = {
 """Why arguments of `replay` must be left out where a trace is scanned."""
 
 
+@typed()
 def checked_for_scan(
     scan: TraceScan, out: str | os.PathLike[str] | None, given: Mapping[str, object]
 ) -> str | os.PathLike[str]:

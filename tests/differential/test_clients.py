@@ -125,7 +125,7 @@ def test_the_cases_reach_what_clients_do() -> None:
     least |= dict.fromkeys(("limited", "limited by session", "a gap", "never sent"), 1)
     counts: Counter[str] = Counter()
 
-    @settings(max_examples=60, database=None, derandomize=True, phases=[Phase.generate])
+    @settings(max_examples=120, database=None, derandomize=True, phases=[Phase.generate])
     @given(case=loads())
     def count(case: WireCase) -> None:
         if not counts >= Counter(least):

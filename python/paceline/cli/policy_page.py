@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["described", "print_page", "section"]
 
-_REQUIRED: Final = {"layers": 32}
+_REQUIRED: Final = {"layers": 32, "step_s": (1e-2, 1e-5, 1e-7)}
 """Values for parameters that must be given, to find out what the policy reads; others are 2."""
 
 

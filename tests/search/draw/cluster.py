@@ -52,8 +52,11 @@ def cluster(source: Source) -> Wire:
     if not any(routing[name] for name in later):
         for one in fleet:
             step_limits.adapters(source, one["scheduler"])
+    leave = moves or watched or drawn["handover"] is not None
     for one in fleet:
-        tiers.tier(source, one)
+        # Beside steps decided ahead and drafts, requests stay.
+        if not (leave and ("speculation" in one or one["scheduler"]["schedule_ahead"])):
+            tiers.tier(source, one)
     if not any(routing[name] for name in later) and drawn["lockstep"] is None and drawn["handover"] is None:
         tiers.stores(source, drawn)
     held = source.chance(0.15)

@@ -1,4 +1,4 @@
-//! What admissions leave for the outputs of running requests.
+//! Room that admissions leave for the outputs of running requests.
 
 use serde::Deserialize;
 

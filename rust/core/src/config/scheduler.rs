@@ -61,7 +61,7 @@ pub struct SchedulerConfig {
     /// Whether a preempted request is queued behind all others, and not before them.
     #[serde(default)]
     pub requeue_last: bool,
-    /// What an admission leaves for the outputs of running requests; by default nothing.
+    /// Room that an admission leaves for the outputs of running requests; by default none.
     #[serde(default)]
     pub output_reserve: Option<ReserveConfig>,
     /// How prefixes are cached; `None` if they are not.

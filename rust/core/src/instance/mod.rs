@@ -72,7 +72,7 @@ pub(crate) struct Instance {
     /// The outcomes of the latest step that the next one does not know, if steps are decided ahead.
     unseen: Option<Box<Unseen>>,
     transfers: Transfers,
-    /// What admissions leave for outputs to come, if they leave anything.
+    /// Room that admissions leave for outputs to come, if they leave any.
     reserve: Option<Box<OutputReserve>>,
     /// The chunks that it keeps in the host's memory, if it keeps any.
     tier: Option<Box<HostTier>>,

@@ -29,8 +29,8 @@ from paceline.testing.reference.policy_sim.routers import Routers
 from paceline.testing.reference.policy_sim.rules import AtRouter, Flip, Rule
 from paceline.testing.reference.policy_sim.scaling import Scaling
 from paceline.testing.reference.policy_sim.scope import View
-from paceline.testing.reference.policy_sim.store import stores_below
 from paceline.testing.reference.policy_sim.stuck import NoEnd, Stuck
+from paceline.testing.reference.policy_sim.tier import stores_below
 from paceline.testing.reference.policy_sim.timeline import Timeline
 from paceline.testing.reference.refusal import Reason
 
@@ -60,7 +60,7 @@ class Cluster:
                 contents = Contents(requests, size, prefix_block_tokens or size)
             incoming = Incoming(handover, at_once=not config.get("links"))
             replicas.append(Replica(index, instance, role, scope, contents, incoming))
-        self.stores = stores_below(config, replicas)
+        self.stores = stores_below(config, [one.scheduler.state.tier for one in replicas])
         routing = config["routing"]
         self.roles = Roles(replicas, config.get("leaving", []))
 

@@ -11,10 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, inf
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from paceline.testing.reference.policy_sim.replica import Replica
+from typing import Any, Literal
 
 Way = Literal["write", "read"]
 
@@ -142,16 +139,6 @@ class Store:
                 self._renew(stored, sent)
                 stored.read_until = max(stored.read_until, ends)
         return ends
-
-
-def stores_below(config: dict[str, Any], replicas: Sequence[Replica]) -> list[Store]:
-    """Return the stores of a configuration, once they are below the tiers of its instances."""
-    stores = [Store(store) for store in config.get("stores", [])]
-    for instance, replica in zip(config["instances"], replicas, strict=True):
-        below, tier = (instance.get("tier") or {}).get("below"), replica.scheduler.state.tier
-        if below is not None and tier is not None:
-            tier.below = Below(stores[below["store"]], below, tier.chunk_blocks)
-    return stores
 
 
 @dataclass(slots=True, eq=False)

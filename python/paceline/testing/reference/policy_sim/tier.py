@@ -6,7 +6,7 @@ Follows vLLM 0.33.0 (``vllm/distributed/kv_transfer/kv_connector/v1/offloading/s
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from paceline.testing.reference.policy_sim.chunks import PENDING, Access, Chunks
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.step import Step
-from paceline.testing.reference.policy_sim.store import Below
+from paceline.testing.reference.policy_sim.store import Below, Store
 
 Kind = Literal["store", "load", "sync"]
 
@@ -482,3 +482,13 @@ class Tier:
             self.end(self.ends, [])
             self.ends = None
         return self.ends is None
+
+
+def stores_below(config: dict[str, Any], tiers: Sequence[Tier | None]) -> list[Store]:
+    """Return the stores of a configuration, once they are below the tiers of its instances."""
+    stores = [Store(store) for store in config.get("stores", [])]
+    for instance, tier in zip(config["instances"], tiers, strict=True):
+        below = (instance.get("tier") or {}).get("below")
+        if below is not None and tier is not None:
+            tier.below = Below(stores[below["store"]], below, tier.chunk_blocks)
+    return stores

@@ -1,4 +1,4 @@
-//! What has come to an instance and gone from it since the start.
+//! Counts of the requests that have come to an instance, and of those that finished there.
 
 use super::fact::{Fact, Subject};
 

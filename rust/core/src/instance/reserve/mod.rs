@@ -5,7 +5,7 @@
 
 use crate::config::{ReserveConfig, SHARE_WHOLE};
 
-/// What admissions leave for the outputs of running requests.
+/// Room that admissions leave for the outputs of running requests.
 #[derive(Debug, Clone)]
 pub(crate) struct OutputReserve {
     rules: ReserveConfig,
