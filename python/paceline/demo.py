@@ -18,7 +18,7 @@ import paceline
 __all__ = ["main"]
 
 REQUESTS = 1_000_000
-RATE = 170.0
+RATE = 155.0
 INSTANCES = 8
 OBJECTIVES = paceline.SLO(ttft=0.5, tpot=0.040)
 
