@@ -84,7 +84,7 @@ fn one_by_one(config: &Config, trace: Trace, order: u64) -> Outcome {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
     fn instances_one_by_one_give_what_they_give_together(
