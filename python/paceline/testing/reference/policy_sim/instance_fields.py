@@ -119,7 +119,7 @@ _ALONE: dict[str, Callable[[Replica], float]] = {
     "requests": lambda at: len(at.requests),
     "arrived": lambda at: len(at.arrived),
     "arrived_tokens": lambda at: sum(spec.prompt_tokens for spec in at.arrived),
-    "finished": lambda at: len(at.finished),
+    "finished": lambda at: at.usage.finished,
     "finished_tokens": lambda at: sum(spec.output_tokens for spec in at.finished),
     "prefilling_requests": _count(lambda request: request.generated == 0),
     "decoding_requests": _count(lambda request: request.generated > 0),

@@ -2,13 +2,12 @@
 
 use super::fact::{Fact, Subject};
 
-/// Requests that arrived and finished, and their tokens. None of these numbers ever falls, so the difference of two
-/// readings is the traffic between them.
+/// Requests that arrived, and the tokens of those that arrived and finished; how many finished is among the statistics.
+/// None of these numbers ever falls, so the difference of two readings is the traffic between them.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
     arrived: u64,
     arrived_tokens: u64,
-    finished: u64,
     finished_tokens: u64,
 }
 
@@ -21,11 +20,6 @@ impl Flow {
     /// The prompt tokens of the requests that arrived.
     pub(crate) fn arrived_tokens(&self) -> u64 {
         self.arrived_tokens
-    }
-
-    /// Requests that yielded their last token.
-    pub(crate) fn finished(&self) -> u64 {
-        self.finished
     }
 
     /// The output tokens of the requests that yielded their last one.
@@ -44,7 +38,6 @@ impl Flow {
     #[expect(clippy::inline_always, reason = "the fact is known where it is told")]
     pub(super) fn observe(&mut self, fact: Fact, of: Subject) {
         if let Fact::Finished = fact {
-            self.finished += 1;
             self.finished_tokens += u64::from(of.state.output);
         }
     }
