@@ -276,14 +276,6 @@ impl Config {
         };
         let refused =
             |rule: &str| Err(Error::config(format!("instances[{i}].tier"), format!("must be null {rule}")));
-        let unlike = |instance: &InstanceConfig| {
-            instance.tier.is_some() && (instance.speculation.is_some() || instance.scheduler.schedule_ahead)
-        };
-        if (self.routing.may_migrate() || self.handover.is_some()) && self.instances.iter().any(unlike) {
-            return refused(
-                "where requests may migrate or are handed over, and steps are decided ahead or have drafts, was given",
-            );
-        }
         if self.routers.relay.is_some() {
             return refused("where reports are relayed, was given");
         }

@@ -1,7 +1,7 @@
 //! Where the KV of requests is, beside that of the batch, and the account of it.
 //!
-//! A request that is not admitted may have KV in the host's memory, in blocks of the GPU, or on the way between
-//! instances. Each of these places is a [`Tier`]. KV moves from tier to tier whole, and each move is written in one
+//! A request that is not admitted may have KV in the host's memory, in blocks of the GPU, or on the way to them from the
+//! host or from another instance. Each of these places is a [`Tier`]. KV moves from tier to tier whole, and each move is written in one
 //! [`Account`], which says at every moment what each tier holds.
 
 /// A place where a request that is not admitted has its KV.
@@ -9,10 +9,14 @@
 pub(crate) enum Tier {
     /// In the host's memory.
     Host,
-    /// In blocks of the GPU, for an admission.
+    /// Sent by another instance and in blocks of the GPU, for an admission.
     Ready,
-    /// On its way into blocks of the GPU, which are allocated.
+    /// On its way from another instance into blocks of the GPU, which are allocated.
     Arriving,
+    /// Loaded into blocks of the GPU, for an admission.
+    Loaded,
+    /// On its way from the host's memory into blocks of the GPU, which are allocated.
+    Loading,
     /// In blocks of the GPU, which another instance reads.
     Departing,
     /// Arrived from another instance, and neither in blocks of the GPU nor of the host.
@@ -21,8 +25,8 @@ pub(crate) enum Tier {
 
 impl Tier {
     /// All tiers.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Host, Self::Ready, Self::Arriving, Self::Departing, Self::Landed];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Host, Self::Ready, Self::Arriving, Self::Loaded, Self::Loading, Self::Departing, Self::Landed];
 }
 
 /// The KV of a request, in one tier.
@@ -109,7 +113,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_account_is_the_sum_of_what_requests_say(
-            moves in prop::collection::vec((0usize..6, 0usize..5, 0u32..50, 0u64..9), 0..60),
+            moves in prop::collection::vec((0usize..6, 0usize..Tier::ALL.len(), 0u32..50, 0u64..9), 0..60),
         ) {
             let mut account = Account::default();
             let mut requests = [None::<Residency>; 6];

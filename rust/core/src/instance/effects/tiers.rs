@@ -73,7 +73,7 @@ impl Effects<'_> {
         self.on.kv.adopt(hits, &mut state.blocks);
         (state.computed, state.phase) = (cached + loaded, Phase::Loading);
         self.on.kv.grow(self.on.settings.blocks_for(state.computed), &mut state.blocks);
-        self.on.kv.enter(Tier::Arriving, state.computed, &state.blocks);
+        self.on.kv.enter(Tier::Loading, state.computed, &state.blocks);
         self.admit_to_tier(slot, Wanted { cached, loaded, sync: false }, now);
     }
 
@@ -92,10 +92,10 @@ impl Effects<'_> {
         let state = &mut self.on.requests[slot];
         tier.promote(slot, state.computed == state.target());
         self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
-        self.on.kv.leave(Tier::Arriving, state.computed, &state.blocks);
+        self.on.kv.leave(Tier::Loading, state.computed, &state.blocks);
         state.computed = state.computed.min(state.target() - 1);
         state.phase = Phase::Loaded;
-        self.on.kv.enter(Tier::Ready, state.computed, &state.blocks);
+        self.on.kv.enter(Tier::Loaded, state.computed, &state.blocks);
     }
 
     /// Admits a request whose load has ended.
@@ -103,7 +103,7 @@ impl Effects<'_> {
         let Some(tier) = self.on.tier.as_deref_mut() else { return };
         tier.admit_loaded(slot);
         let state = &mut self.on.requests[slot];
-        self.on.kv.leave(Tier::Ready, state.computed, &state.blocks);
+        self.on.kv.leave(Tier::Loaded, state.computed, &state.blocks);
         self.on.kv.give_again(&state.blocks);
         state.phase = Phase::Prefilling;
         self.on.batch.admit(slot, &mut self.on.requests);
@@ -151,7 +151,7 @@ impl Effects<'_> {
         let Some(tier) = self.on.tier.as_deref_mut() else { return };
         let state = &mut self.on.requests[slot];
         if matches!(state.phase, Phase::Loading | Phase::Loaded) {
-            let at = if state.phase == Phase::Loading { Tier::Arriving } else { Tier::Ready };
+            let at = if state.phase == Phase::Loading { Tier::Loading } else { Tier::Loaded };
             self.on.kv.leave(at, state.computed, &state.blocks);
             state.computed = tier.cancel_load(slot, state.computed);
         } else if state.blocks.count() == 0 {

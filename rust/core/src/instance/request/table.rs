@@ -137,8 +137,10 @@ impl RequestState {
         let tier = match self.phase {
             Phase::Swapped { .. } => Tier::Host,
             Phase::MigratedIn => Tier::Landed,
-            Phase::Reserved | Phase::Receiving | Phase::Loading => Tier::Arriving,
-            Phase::Received | Phase::Loaded => Tier::Ready,
+            Phase::Reserved | Phase::Receiving => Tier::Arriving,
+            Phase::Received => Tier::Ready,
+            Phase::Loading => Tier::Loading,
+            Phase::Loaded => Tier::Loaded,
             Phase::MigratingOut => Tier::Departing,
             _ => return None,
         };

@@ -81,7 +81,8 @@ impl Instance {
     /// Tokens of KV in the memory of the GPU, as of when the run in progress began.
     pub(super) fn gpu_kv_tokens(&self) -> u64 {
         let account = self.kv.account();
-        let held = account.held(Tier::Arriving).tokens + account.held(Tier::Ready).tokens;
+        let places = [Tier::Arriving, Tier::Ready, Tier::Loading, Tier::Loaded];
+        let held: u64 = places.into_iter().map(|tier| account.held(tier).tokens).sum();
         // What is handed over counts until it has been read; what migrates does not.
         let departing =
             if self.settings.handover.is_some() { account.held(Tier::Departing).tokens } else { 0 };

@@ -35,7 +35,7 @@ impl Look<'_> {
             kv_receiving_blocks: self.receiving_blocks(),
             kv_tokens: self.gpu_kv_tokens(),
             kv_host_tokens: account.held(Tier::Host).tokens + account.held(Tier::Landed).tokens,
-            kv_arriving_tokens: account.held(Tier::Arriving).tokens,
+            kv_arriving_tokens: account.held(Tier::Arriving).tokens + account.held(Tier::Loading).tokens,
             tier_chunks: self.tier.as_deref().map_or(0, HostTier::chunks),
             store_chunks: self.tier.as_deref().map_or(0, HostTier::chunks_below),
             batch_requests,
@@ -60,7 +60,8 @@ impl Look<'_> {
 
     /// Blocks of requests that were accepted and whose KV is not here yet; likewise.
     fn receiving_blocks(&self) -> u64 {
-        if self.kv.account().held(Tier::Arriving).blocks == 0 {
+        let account = self.kv.account();
+        if account.held(Tier::Arriving).blocks + account.held(Tier::Loading).blocks == 0 {
             return 0;
         }
         self.blocks_of(|phase| matches!(phase, Phase::Reserved | Phase::Receiving | Phase::Loading))
