@@ -8,7 +8,7 @@ use crate::hint::rare;
 use crate::instance::Part;
 use crate::instance::effects::{AdmissionOffer, Candidate, ChunkLoad, Place};
 use crate::instance::observers::Accumulators;
-use crate::instance::ranking::BestQueued;
+use crate::instance::ranking::{BestQueued, Ranking};
 use crate::instance::request::{Phase, Slot};
 use crate::kv::Block;
 
@@ -150,6 +150,33 @@ impl Stages<'_> {
             None if !seated => None,
             None => self.first_queued(),
         }
+    }
+
+    /// The queued request that is admitted first, in the queue's order or by rank.
+    fn first_waiting(&self) -> Option<Candidate> {
+        match self.effects.ranking.as_deref() {
+            None => self.first_queued(),
+            Some(ranking) => ranking.best_queued().map(|best| self.candidate_by_rank(best)),
+        }
+    }
+
+    /// Whether the prefix cache may lose more of a queued prompt to a decode than the block that the decode takes, so that a
+    /// chunk of it fits that does not fit now. In the order of the free queue, the last block of a prefix is evicted first.
+    pub(super) fn may_lose_hits(&self) -> bool {
+        if !self.effects.kv.gpu().orders_eviction()
+            || self.effects.settings.scheduler.allocation != Allocation::Chunk
+            || self.effects.waiting() == 0
+        {
+            return false;
+        }
+        // One that is passed over may be another than the first.
+        if self.effects.settings.limits_prompts || self.effects.tier.is_some() {
+            return true;
+        }
+        let Some(first) = self.first_waiting() else { return false };
+        let mut hits = Vec::new();
+        self.effects.kv.find(first.owner, first.target, &mut hits);
+        hits.len() > 1
     }
 
     /// The first request in the queue's order.
@@ -314,17 +341,11 @@ impl Stages<'_> {
         }
         let displaces = matches!(self.effects.settings.scheduler.admission, Admission::Displace { .. });
         let worst = if displaces { self.effects.worst_running() } else { None };
-        let candidate = match self.effects.ranking.as_deref() {
-            None => self.first_queued(),
-            Some(ranking) => {
-                let Some(best) = ranking.best_queued() else { return false };
-                if worst.is_some_and(|worst| Some(ranking.rank(worst)) > ranking.best_rank()) {
-                    return true;
-                }
-                Some(self.candidate_by_rank(best))
-            }
-        };
-        let Some(candidate) = candidate else { return false };
+        let Some(candidate) = self.first_waiting() else { return false };
+        let best = self.effects.ranking.as_deref().and_then(Ranking::best_rank);
+        if worst.is_some_and(|worst| self.effects.ranking.as_deref().map(|one| one.rank(worst)) > best) {
+            return true;
+        }
         // A whole prompt that has outgrown the budget is dropped at the next step.
         let rules = &self.effects.settings.scheduler;
         if !rules.cuts_prompts() && candidate.lacking() > rules.max_num_batched_tokens {

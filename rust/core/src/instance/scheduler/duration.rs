@@ -90,8 +90,16 @@ impl Stages<'_> {
     /// For how many steps the decode-only step that was formed repeats if no request
     /// arrives: until an event, until blocks run out, or until the next step if that may
     /// admit what a preemption kept out of this one. A request that does not fit now fits
-    /// no later in the run, as its blocks only become fewer.
+    /// no later in the run, as its blocks only become fewer, unless it may need fewer.
     pub(super) fn certain_steps(&mut self) -> u64 {
+        // A request that was accepted in this step is no lone one in the next, of which a shorter chunk may fit.
+        let limits = &self.draft.limits;
+        if limits.threshold > 0
+            && limits.chunk > self.chunk_limit(limits.threshold)
+            && self.effects.waiting() > 0
+        {
+            return 1;
+        }
         if self.effects.settings.selects {
             return self.certain_steps_of_selected();
         }
@@ -117,6 +125,7 @@ impl Stages<'_> {
         }
         if !self.effects.batch.outside().is_empty()
             || self.effects.queues.waiting().is_sorted_anew()
+            || self.may_lose_hits()
             || ((self.draft.has_preempted() || spared) && self.may_admit_later())
         {
             return 1;

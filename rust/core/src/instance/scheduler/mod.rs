@@ -196,6 +196,15 @@ impl<'a> Stages<'a> {
     /// Opens a step's draft.
     fn open_draft(&mut self, now: Ticks) -> StepDraft {
         let mut limits = self.step_limits();
+        limits.chunk = self.chunk_limit(limits.threshold);
+        StepDraft::new(now, limits)
+    }
+
+    /// The most tokens of a prompt that a step formed now would take. `threshold`: beside other requests; 0: no limit.
+    pub(super) fn chunk_limit(&self, threshold: u64) -> u64 {
+        if threshold == 0 {
+            return u64::MAX;
+        }
         let rules = &self.effects.settings.scheduler;
         let ranked = self.effects.ranking.as_deref().map_or(0, Ranking::waiting);
         let queued =
@@ -203,8 +212,7 @@ impl<'a> Stages<'a> {
         let queued = queued + self.effects.received_in_order();
         // A lone request delays no other, so its chunks need no limit.
         let lone = self.effects.admitted() + queued <= 1 && !rules.threshold_when_alone;
-        limits.chunk = if limits.threshold == 0 || lone { u64::MAX } else { limits.threshold };
-        StepDraft::new(now, limits)
+        if lone { u64::MAX } else { threshold }
     }
 
     /// Runs the stages, with what admissions leave for outputs to come. Returns whether the decode set runs in this step.
