@@ -113,6 +113,11 @@ impl PrefixCache {
         self.eviction.is_some()
     }
 
+    /// Whether a block that is freed may be allocated before those that are free already.
+    pub(super) fn takes_freed_first(&self) -> bool {
+        self.unknown_first || self.orders_eviction()
+    }
+
     /// The order of eviction, if it is not that of the free queue.
     #[inline]
     pub(super) fn eviction(&mut self) -> Option<&mut Eviction> {

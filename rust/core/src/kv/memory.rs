@@ -149,6 +149,11 @@ impl Memory {
         self.cache.as_ref().is_some_and(|cache| cache.orders_eviction())
     }
 
+    /// Whether a block that is freed may be allocated before those that are free already.
+    pub(crate) fn takes_freed_first(&self) -> bool {
+        self.cache.as_ref().is_some_and(|cache| cache.takes_freed_first())
+    }
+
     /// The order of eviction, if it is not that of the free queue.
     #[inline]
     pub(super) fn eviction(&mut self) -> Option<&mut Eviction> {

@@ -87,8 +87,8 @@ impl Stages<'_> {
     /// blocks is the same as visiting the requests one by one.
     fn preempts_in_order(&self) -> bool {
         let rules = &self.effects.settings.scheduler;
-        if self.effects.kv.gpu().orders_eviction() {
-            // Blocks of a victim may be evicted before those that were free.
+        if self.effects.kv.gpu().takes_freed_first() {
+            // A request before the victim may get a block of it, and leave one of those that were free.
             return false;
         }
         if self.effects.tier.is_some() && self.effects.unseen.is_some() {
