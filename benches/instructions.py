@@ -3,7 +3,8 @@
     python benches/instructions.py cd1bf6e
 
 Times vary by a tenth on a busy machine; instructions do not. callgrind counts those of the event loop alone,
-on traces of some 40,000 requests like those of `end_to_end.py`. This tree must have been built (`make dev`);
+on traces of some 40,000 requests like those of `end_to_end.py`. Both trees time steps by one set of
+efficiencies, so that a change of the catalog changes no step. This tree must have been built (`make dev`);
 the other commit is built in a worktree in a temporary folder. It needs valgrind.
 """
 
@@ -18,12 +19,35 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from against import ROOT, build
 
 REQUESTS = 40_000
 ADVANCE = "*Simulation::advance*"
 """The function whose instructions, and those of what it calls, are counted."""
+
+
+EFFICIENCY = {
+    "memory": 0.861,
+    "matmul": 0.697,
+    "attention_memory": 0.861,
+    "attention_matmul": 0.75,
+    "layer_s": 18.2e-6,
+    "step_s": 30e-6,
+    "ring": 0.742,
+}
+"""Of an H100, as the catalog had them up to November 2026."""
+
+
+def instance(model: str = "llama-3.1-8b", gpu: str = "h100-sxm", **more: Any) -> Any:
+    """Return an instance whose steps take the same time in all trees."""
+    import paceline
+    from paceline.hardware import Efficiency
+
+    return paceline.Instance(
+        model=model, gpu=gpu, cost=paceline.Roofline(efficiency=Efficiency(**EFFICIENCY)), **more
+    )
 
 
 def plain(requests: int = REQUESTS, *, rate: float = 60.0, instances: int = 8) -> None:
@@ -33,8 +57,7 @@ def plain(requests: int = REQUESTS, *, rate: float = 60.0, instances: int = 8) -
     import paceline
 
     trace = paceline.synthesize(WORKLOAD, requests=requests, rate=rate, seed=11)
-    instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
-    paceline.replay(trace, paceline.Cluster(instances * [instance]))
+    paceline.replay(trace, paceline.Cluster(instances * [instance()]))
 
 
 def many() -> None:
@@ -48,7 +71,9 @@ def pascal() -> None:
 
     import paceline
 
-    trace, cluster = reasoning(REQUESTS, 11.0)
+    trace, _ = reasoning(REQUESTS, 11.0)
+    served = instance("deepseek-r1-distill-qwen-32b", "h100-96gb", max_model_len="auto")
+    cluster = paceline.Cluster(8 * [served], links=paceline.Links(gbps=100))
     paceline.replay(trace, cluster, paceline.policies.pascal())
 
 
@@ -64,8 +89,7 @@ def bursts(rate: float = 1_800.0, size: int = 2_000) -> None:
     trace = paceline.synthesize(WORKLOAD, requests=REQUESTS, rate=rate, arrivals=Bursts(size=size), seed=11)
     scores = noisy_scores(trace.frame["output_tokens"].to_numpy(), tau=0.65, seed=11)
     scored = paceline.Trace(trace.frame.with_columns(score=pl.Series(scores)), name=trace.name)
-    instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
-    paceline.replay(scored, paceline.Cluster(8 * [instance]), paceline.policies.pars())
+    paceline.replay(scored, paceline.Cluster(8 * [instance()]), paceline.policies.pars())
 
 
 def busy() -> None:
@@ -80,9 +104,8 @@ def mooncake() -> None:
     import paceline
 
     trace = paceline.read_trace(TRACES / "mooncake_conversation.jsonl.zst").at_rate(scale=20)
-    instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
     policy = paceline.policies.vllm(prefix_caching=True)
-    paceline.replay(trace, paceline.Cluster(4 * [instance]), policy)
+    paceline.replay(trace, paceline.Cluster(4 * [instance()]), policy)
 
 
 def drafts(tokens: int = 3) -> None:
@@ -93,8 +116,7 @@ def drafts(tokens: int = 3) -> None:
 
     trace = paceline.synthesize("azure-conv", requests=REQUESTS, seed=1, rate=250.0)
     speculation = drafted(tokens, 2.5) if tokens else None
-    instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm", speculation=speculation)
-    paceline.replay(trace, paceline.Cluster(16 * [instance]))
+    paceline.replay(trace, paceline.Cluster(16 * [instance(speculation=speculation)]))
 
 
 def no_drafts() -> None:
