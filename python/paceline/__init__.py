@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from paceline.hardware import Energy, Gpu
     from paceline.model import Model
-    from paceline.objectives import SLO
+    from paceline.objectives import SLO, Percentiles
     from paceline.patience import Patience
     from paceline.planning import Candidates, capacity, plan
     from paceline.policy import Pace, Policy, Scheduler
@@ -76,6 +76,7 @@ __all__ = [
     "Pace",
     "PacelineError",
     "Patience",
+    "Percentiles",
     "Policy",
     "PolicyError",
     "Prediction",
@@ -147,7 +148,7 @@ _HOMES = {
     "simulation": ("Simulation",),
     "speculation": ("AcceptanceLength", "ByPosition", "Draft", "FromColumn", "Listed", "Speculation"),
     "sweeping": ("Grid", "Sweep", "read_grid", "read_sweep", "sweep"),
-    "objectives": ("SLO",),
+    "objectives": ("SLO", "Percentiles"),
     "planning": ("Candidates", "capacity", "plan"),
     "synthesis": ("synthesize",),
     "trace": ("Trace", "TraceScan", "read_trace", "scan_trace"),

@@ -10,7 +10,8 @@ import pytest
 import paceline as package
 from cli.running import ON_ONE_H100, Run
 from paceline import SLO, Cluster, Gpu, Instance, Trace, load_result, policies, read_trace
-from paceline.cli.options import objectives, seconds_of
+from paceline.cli.objective import objectives
+from paceline.cli.options import seconds_of
 from paceline.errors import ConfigError
 from paceline.policies.by_name import names
 

@@ -202,7 +202,7 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
             )
         )
     ties = document["ties"]
-    if unit == "requests/s" and ties["share"] > 1 - document["target"]:
+    if unit == "requests/s" and ties["share"] > 1 - (document["target"] or 0.90):
         rows.append(
             (
                 "ties",

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from paceline.cli.candidates import policy_names
 from paceline.cli.load import DEFAULT_LOAD, LoadOptions
+from paceline.cli.objective import objectives_if
 from paceline.cli.options import (
     DEFAULT_CLUSTER,
     DEFAULT_POLICY,
@@ -24,7 +25,6 @@ from paceline.cli.options import (
     ReadingOptions,
     Warmup,
     layers_of,
-    objectives_if,
     warmup_of,
 )
 from paceline.cli.predicting import NO_PREDICTION, PredictionOptions

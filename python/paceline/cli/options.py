@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from paceline.deployment import Cluster, Instance, Links
     from paceline.hardware import Gpu
     from paceline.limits import Limits
-    from paceline.objectives import SLO
     from paceline.policy import Policy
     from paceline.trace import Trace
 
@@ -41,8 +40,6 @@ __all__ = [
     "ReadingOptions",
     "Warmup",
     "layers_of",
-    "objectives",
-    "objectives_if",
     "seconds_of",
     "warmup_of",
 ]
@@ -374,42 +371,6 @@ def layers_of(instance: Instance) -> int | None:
     """Return the layers of an instance's model; None without a model."""
     shape = instance.resolved_model
     return None if shape is None else shape.layers
-
-
-def objectives_if(text: str | None) -> SLO | None:
-    """Return the bounds that ``--slo`` names; None without the option."""
-    return None if text is None else objectives(text)
-
-
-def objectives(text: str) -> SLO:
-    """Return the bounds that ``--slo`` names.
-
-    Raises
-    ------
-    ConfigError
-        If the text is not ``NAME=TIME``, repeated with commas, or a bound cannot be used.
-
-    Examples
-    --------
-    >>> objectives("ttft=2,tpot=0.15")
-    SLO(ttft=2.0, tpot=0.15)
-    >>> objectives("ttft=500ms,tpot=40ms")
-    SLO(ttft=0.5, tpot=0.04)
-    """
-    from paceline.errors import ConfigError
-    from paceline.objectives import SLO
-
-    known = tuple(SLO.__dataclass_fields__)
-    bounds: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, time = (word.strip() for word in part.partition("="))
-        if name not in known or name in bounds or not time:
-            raise ConfigError(
-                f"--slo must be NAME=TIME,NAME=TIME,… with names of {', '.join(known)}, each at most "
-                f"once, was {text!r}"
-            )
-        bounds[name] = seconds_of(time, f"--slo {name}")
-    return SLO(**bounds)
 
 
 _PER_SECOND: Final = {"ms": 1e3, "us": 1e6, "µs": 1e6, "μs": 1e6, "s": 1.0}

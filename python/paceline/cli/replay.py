@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from paceline.cli.load import DEFAULT_LOAD, LoadOptions
+from paceline.cli.objective import objectives_if
 from paceline.cli.options import (
     DEFAULT_CLUSTER,
     DEFAULT_POLICY,
@@ -22,7 +23,6 @@ from paceline.cli.options import (
     ReadingOptions,
     Warmup,
     layers_of,
-    objectives_if,
     warmup_of,
 )
 from paceline.cli.predicting import NO_PREDICTION, PredictionOptions

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from paceline.cli.options import OBJECTIVES, OUTPUT, Flag, objectives_if
+from paceline.cli.objective import objectives_if
+from paceline.cli.options import OBJECTIVES, OUTPUT, Flag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

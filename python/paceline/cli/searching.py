@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
 
-from paceline.cli.options import OBJECTIVES, objectives
+from paceline.cli.objective import objectives_or_percentiles
+from paceline.cli.options import OBJECTIVES
 
 if TYPE_CHECKING:
-    from paceline.objectives import SLO
+    from paceline.objectives import SLO, Percentiles
 
 __all__ = ["ObjectiveOptions", "facts", "objective_words", "percent", "quantity", "titles"]
 
-_TITLES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E", "itl": "longest ITL"}
+_TITLES = {
+    "ttft": "TTFT",
+    "tpot": "TPOT",
+    "e2e": "E2E",
+    "itl": "longest ITL",
+    "queueing": "queueing",
+    "tbt": "TBT",
+}
 
 
 @Parameter(name="*", group=OBJECTIVES)
@@ -28,7 +36,8 @@ class ObjectiveOptions:
     ----------
     slo
         Bounds as NAME=TIME,…: ttft=500ms,tpot=0.04; in seconds without a unit (s, ms, us); also e2e, and itl
-        for the longest gap.
+        for the longest gap. Or bounds on percentiles: p99_tbt=100ms,p50_queueing=2s; of ttft, tpot, e2e,
+        queueing (until the first step), and tbt (time between tokens, over all tokens).
     target
         Share of the requests that must meet them.
     rule
@@ -40,13 +49,15 @@ class ObjectiveOptions:
     target: float = 0.90
     rule: Literal["joint", "marginal"] = "joint"
 
-    def bounds(self) -> SLO:
+    def bounds(self) -> SLO | Percentiles:
         """Return the bounds."""
-        return objectives(self.slo)
+        return objectives_or_percentiles(self.slo)
 
 
-def objective_words(slo: dict[str, float], target: float, rule: str) -> str:
-    """Say an objective: its bounds, target and rule."""
+def objective_words(slo: dict[str, float], target: float | None, rule: str | None) -> str:
+    """Say an objective: its bounds, target and rule; of percentiles, these are none."""
+    if target is None:
+        return ", ".join(f"{title} ≤ {slo[name]:g} s" for name, title in titles(slo).items())
     if rule == "joint":
         bounds = ", ".join(f"{_TITLES[name]} ≤ {bound:g} s" for name, bound in slo.items())
         return f"{100 * target:g}% of all requests within {bounds}"

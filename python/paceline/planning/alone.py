@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from paceline.deployment import Cluster
-from paceline.planning.measured import Criterion
+from paceline.planning.measured import Judge
 from paceline.policy import Policy
 from paceline.replaying import replay
 from paceline.trace import Trace
@@ -33,7 +33,7 @@ def misses_alone(
     trace: Trace,
     cluster: Cluster,
     policy: Policy,
-    criterion: Criterion,
+    criterion: Judge,
     skipped: int,
 ) -> bool:
     """Return whether the objective is missed although no request meets another one.

@@ -12,14 +12,15 @@ import polars as pl
 from paceline._arguments import typed
 from paceline.deployment import Instance
 from paceline.errors import ConfigError
-from paceline.objectives import SLO
+from paceline.objectives import SLO, Percentiles
 from paceline.planning.alone import misses_alone
 from paceline.planning.asking import Asked, Search
 from paceline.planning.candidates import Candidates
 from paceline.planning.fitting import fitting
 from paceline.planning.layouts import Kind, Layouts, kinds_of, layouts_of
 from paceline.planning.loads import InFlight
-from paceline.planning.measured import Criterion, Measured, Rule, judged_after, skipped_of
+from paceline.planning.measured import Measured, Rule, judged_after, skipped_of
+from paceline.planning.percentiles import judge_of
 from paceline.planning.planned import Plan
 from paceline.planning.ranges import NEAR, Sizes
 from paceline.planning.replays import concurrent, replayed
@@ -40,7 +41,7 @@ def plan(
     trace: Trace,
     candidates: Candidates | Instance | Sequence[Instance] | Mapping[str, Instance],
     policy: Policy | Callable[..., Policy] | None = None,
-    slo: SLO | None = None,
+    slo: SLO | Percentiles | None = None,
     target: float = 0.90,
     *,
     rate: float | None = None,
@@ -70,7 +71,7 @@ def plan(
         instances: …``. The names are those of its required parameters; ``prefill`` and ``decode`` may have
         defaults.
     slo
-        The bounds. Must be given.
+        The bounds, as of `capacity`. Must be given.
     target, rule
         As of `capacity`.
     rate, scale
@@ -114,7 +115,7 @@ def plan(
     """
     if slo is None:
         raise ConfigError("slo of plan() must be given, was None: slo=SLO(ttft=2.0, tpot=0.15)")
-    criterion = Criterion(slo=slo, target=target, rule=rule)
+    criterion = judge_of(slo, target, rule)
     given = candidates if isinstance(candidates, Candidates) else Candidates(candidates)
     most = given.most
     load = trace if rate is None and scale is None else trace.at_rate(rate=rate, scale=scale)
@@ -159,8 +160,8 @@ def plan(
         scale=1.0 if load is trace else load.rate_per_s / trace.rate_per_s,
         pools=layouts.pools if len(layouts.pools) > 1 else (),
         slo=slo,
-        target=target,
-        rule=rule,
+        target=target if isinstance(slo, SLO) else None,
+        rule=rule if isinstance(slo, SLO) else None,
         most=most,
         trace=trace.name,
         clients=load.clients,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from paceline.objectives import SLO
+from paceline.objectives import SLO, Percentiles
 from paceline.planning.edge import Crossing
 from paceline.planning.measured import Rule
 from paceline.planning.ties import Ties
@@ -57,7 +57,7 @@ class Capacity:
         With several traces or windows, a row for the capacity of each by itself: ``sample``, ``requests``,
         ``rate`` or ``in_flight``, ``scale``, ``bound``, ``monotone``; else None.
     slo, target, rule, tolerance
-        As given.
+        As given; target and rule None where slo has percentiles.
     gpus
         GPUs of the cluster.
     trace, own
@@ -80,9 +80,9 @@ class Capacity:
     highest_pass: float | None
     curve: pl.DataFrame
     samples: pl.DataFrame | None
-    slo: SLO
-    target: float
-    rule: Rule
+    slo: SLO | Percentiles
+    target: float | None
+    rule: Rule | None
     tolerance: float
     gpus: int
     trace: str
@@ -162,7 +162,7 @@ class Capacity:
         """
         percentiles = [name for name in self.curve.columns if name.partition("_")[0][1:2].isdigit()]
         bounds = self.slo.bounds()
-        limits = {name: bounds.get(name.partition("_")[2]) for name in percentiles}
+        limits = {name: bounds.get(name, bounds.get(name.partition("_")[2])) for name in percentiles}
         limits["attainment"] = self.target if self.rule == "joint" else None
         loads = ["rate", "gpu_rate", *([] if self.is_rate else ["in_flight"])]
         long = self.curve.unpivot(
@@ -224,7 +224,7 @@ class Capacity:
             ("trace", self.trace),
             ("policy", self.policy),
             ("SLO", repr(self.slo)),
-            ("target", f"{self.target:g}"),
+            *([] if self.target is None else [("target", f"{self.target:g}")]),
         ]
         load = ("rate", "gpu_rate") if self.is_rate else ("in_flight", "gpu_in_flight")
         rows = [

@@ -17,12 +17,13 @@ from paceline import _check
 from paceline._arguments import typed
 from paceline.deployment import Cluster
 from paceline.errors import ConfigError
-from paceline.objectives import SLO
+from paceline.objectives import SLO, Percentiles
 from paceline.planning.asking import Asked, Search
 from paceline.planning.edge import Edge, highest_passing
 from paceline.planning.found import Capacity
 from paceline.planning.loads import InFlight, Load, load_of
-from paceline.planning.measured import Criterion, Measured, Rule, judged_after, skipped_of
+from paceline.planning.measured import Measured, Rule, judged_after, skipped_of
+from paceline.planning.percentiles import judge_of
 from paceline.planning.replays import concurrent, gpus_of, replayed
 from paceline.planning.rounds import Heed, Rounds
 from paceline.planning.ties import ties_of, warn_of_ties
@@ -40,7 +41,7 @@ def capacity(
     trace: Trace | Sequence[Trace],
     cluster: Cluster,
     policy: Policy | None = None,
-    slo: SLO | None = None,
+    slo: SLO | Percentiles | None = None,
     target: float = 0.90,
     *,
     rule: Rule = "joint",
@@ -73,7 +74,8 @@ def capacity(
     policy
         How requests are routed and scheduled; None: vLLM V1's scheduler.
     slo
-        The bounds. Must be given.
+        The bounds. Must be given. With `Percentiles` each percentile must be at most its bound, over all
+        requests or all tokens, and ``target`` and ``rule`` are left out.
     target
         The share of requests that must meet them.
     rule
@@ -141,7 +143,7 @@ def capacity(
     """
     if slo is None:
         raise ConfigError("slo of capacity() must be given, was None: slo=SLO(ttft=2.0, tpot=0.15)")
-    criterion = Criterion(slo=slo, target=target, rule=rule)
+    criterion = judge_of(slo, target, rule)
     policy = vllm() if policy is None else policy
     traces = [trace] if isinstance(trace, Trace) else list(trace)
     load = load_of(traces, between, tolerance)
@@ -196,8 +198,8 @@ def capacity(
         curve=curve,
         samples=_samples(parts, edges[1:], load),
         slo=slo,
-        target=target,
-        rule=rule,
+        target=target if isinstance(slo, SLO) else None,
+        rule=rule if isinstance(slo, SLO) else None,
         tolerance=tolerance,
         gpus=gpus,
         trace=" + ".join(dict.fromkeys(each.name for each in traces)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,29 @@ from paceline import _check
 from paceline.errors import ConfigError
 from paceline.objectives import SLO
 from paceline.result import Result
+from paceline.result.outcome import Sketch
 from paceline.trace import Trace
 
-__all__ = ["RULES", "Criterion", "Measured", "Rule", "Sample", "judged_after", "skipped_of"]
+__all__ = [
+    "RULES",
+    "Criterion",
+    "Judge",
+    "Judged",
+    "Measured",
+    "Rule",
+    "Sample",
+    "judged_after",
+    "percentile_of",
+    "skipped_of",
+    "throughput_of",
+]
 
 Rule: TypeAlias = Literal["joint", "marginal"]
 
 RULES: Final = ("joint", "marginal")
+
+Judged: TypeAlias = slice | npt.NDArray[np.bool_]
+"""Which requests of a replay are judged."""
 
 _COLUMN_OF: Final = {"ttft": "ttft", "tpot": "tpot", "e2e": "e2e", "itl": "max_itl"}
 
@@ -42,6 +58,8 @@ class Sample:
         From the first arrival to the end of the last request.
     joules
         Of all GPUs; None if their energy is not known.
+    gaps
+        Between the tokens of all requests of the replay; None if they are not judged.
     """
 
     met: int
@@ -51,6 +69,7 @@ class Sample:
     finished: int
     seconds: float
     joules: float | None
+    gaps: Sketch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +103,22 @@ class Measured:
     passes: bool
     rate: float
     watts: float | None
+
+
+class Judge(Protocol):
+    """When replays meet an objective."""
+
+    def sample(self, result: Result, judged: Judged = ...) -> Sample:
+        """Reduce a replay to what is judged: the given ones of its requests, in the order of the trace."""
+        ...
+
+    def judge(self, samples: Sequence[Sample]) -> Measured:
+        """Hold the objective against the requests of all samples together."""
+        ...
+
+    def row(self, measured: Measured) -> dict[str, Any]:
+        """Return a row of a table."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +158,7 @@ class Criterion:
         """Return the name of the column with a latency's percentile, such as ``p90_ttft``."""
         return f"p{100 * self.target:.10g}_{metric}"
 
-    def sample(self, result: Result, judged: slice | npt.NDArray[np.bool_] = slice(None)) -> Sample:
+    def sample(self, result: Result, judged: Judged = slice(None)) -> Sample:
         """Reduce a replay to what is judged: the given ones of its requests, in the order of the trace."""
         status = result.column("status").cast(pl.String).to_numpy()[judged]
         finished = status == "finished"
@@ -148,7 +183,7 @@ class Criterion:
         requests = sum(sample.requests for sample in samples)
         attainment = sum(sample.met for sample in samples) / requests
         latencies = {
-            metric: _percentile(np.concatenate([sample.latencies[metric] for sample in samples]), self.target)
+            metric: percentile_of([sample.latencies[metric] for sample in samples], self.target)
             for metric in self.metrics
         }
         if self.rule == "joint":
@@ -164,7 +199,7 @@ class Criterion:
             latencies=latencies,
             margin=margin,
             passes=passes,
-            **_throughput(samples),
+            **throughput_of(samples),
         )
 
     def row(self, measured: Measured) -> dict[str, Any]:
@@ -180,7 +215,7 @@ class Criterion:
         }
 
 
-def _throughput(samples: Sequence[Sample]) -> dict[str, Any]:
+def throughput_of(samples: Sequence[Sample]) -> dict[str, Any]:
     """Return the rate and the mean power of replays together."""
     seconds = sum(sample.seconds for sample in samples)
     joules = [sample.joules for sample in samples if sample.joules is not None]
@@ -191,7 +226,7 @@ def _throughput(samples: Sequence[Sample]) -> dict[str, Any]:
     }
 
 
-def judged_after(result: Result, warmup_s: float) -> slice | npt.NDArray[np.bool_]:
+def judged_after(result: Result, warmup_s: float) -> Judged:
     """Return which requests of a closed loop are judged: those that are sent after the warm-up, or never."""
     if warmup_s == 0:
         return slice(None)
@@ -233,8 +268,9 @@ def skipped_of(trace: Trace, warmup_s: float, what: str) -> int:
     return skipped
 
 
-def _percentile(values: npt.NDArray[np.float64], share: float) -> float:
-    """Return a percentile, linear between ranks as numpy's, also where values are infinite."""
+def percentile_of(parts: Sequence[npt.NDArray[np.float64]], share: float) -> float:
+    """Return a percentile of all parts, linear between ranks as numpy's, also where values are infinite."""
+    values = np.concatenate(parts)
     place = share * (len(values) - 1)
     low, high = math.floor(place), math.ceil(place)
     below, above = np.partition(values, (low, high))[[low, high]]

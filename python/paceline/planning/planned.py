@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from paceline.concurrency import Concurrency
-from paceline.objectives import SLO
+from paceline.objectives import SLO, Percentiles
 from paceline.planning.found import plain
 from paceline.planning.measured import Rule
 
@@ -42,7 +42,7 @@ class Plan:
     pools
         The names of the pools that ``split`` counts, in order; empty if there are none.
     slo, target, rule, most
-        As given.
+        As given; target and rule None where slo has percentiles.
     trace
         The trace's name.
     hopeless
@@ -57,9 +57,9 @@ class Plan:
     rate: float
     scale: float
     pools: tuple[str, ...]
-    slo: SLO
-    target: float
-    rule: Rule
+    slo: SLO | Percentiles
+    target: float | None
+    rule: Rule | None
     most: int
     trace: str
     clients: Concurrency | None = None

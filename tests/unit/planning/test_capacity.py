@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paceline
-from paceline import SLO, Affine, Cluster, Instance, Trace, policies
+from paceline import SLO, Affine, Cluster, Instance, Percentiles, Trace, policies
 from paceline.errors import ConfigError, RouterStateWarning, TraceError
 from paceline.planning import Capacity
 
@@ -87,6 +87,42 @@ def test_the_marginal_rule_passes_where_different_requests_miss_different_bounds
     assert joint.curve["margin"].to_list() == pytest.approx([0.84 - 0.9] * joint.curve.height)
     strict = paceline.capacity(trace, Cluster([server]), None, slo, 0.93, rule="marginal", **slow)
     assert strict.bound == "below"
+
+
+def test_percentiles_are_over_all_requests_and_over_all_tokens() -> None:
+    # Nine requests of two tokens and one of 91, one at a time on a server whose steps take 0.5 s: each gap is
+    # 0.5 s. At a rate of 1/100 none waits; all at once, request i waits for those before it: 1 s each, so
+    # that the median of 0, 1, … 9 s is 4.5 s.
+    trace = Trace.from_columns(
+        arrival=[100.0 * index for index in range(10)], prompt_tokens=[1] * 10, output_tokens=[2] * 9 + [91]
+    )
+    bounds = Percentiles(tbt={99: 0.51}, queueing={50: 4.6})
+    found = paceline.capacity(trace, Cluster([SERVER]), ONE_AT_A_TIME, bounds, between=(None, 1e3))
+    assert (found.bound, found.target, found.rule) == ("above", None, None)
+    row = found.curve.row(-1, named=True)
+    assert row["p50_queueing"] == pytest.approx(4.5, rel=1e-2)
+    assert row["p99_tbt"] == pytest.approx(0.5, rel=1 / 256)
+    assert row["margin"] == pytest.approx(1 - row["p99_tbt"] / 0.51)
+    strict = paceline.capacity(
+        trace, Cluster([SERVER]), ONE_AT_A_TIME, Percentiles(queueing={50: 4.4}), between=(None, 1e3)
+    )
+    assert strict.bound is None
+    assert strict.fails_at is not None
+    assert json.loads(found.to_json())["slo"] == {"p50_queueing": 4.6, "p99_tbt": 0.51}
+    assert set(found.plot_frame().filter(quantity="p99_tbt")["limit"]) == {0.51}
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"target": 0.5}, "left out"),
+        ({"rule": "marginal"}, "left out"),
+        ({"warmup_s": 50.0}, "warmup_s must be 0"),
+    ],
+)
+def test_percentiles_over_tokens_take_no_target_rule_or_warm_up(more: dict[str, object], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        paceline.capacity(regular(100), Cluster([SERVER]), None, Percentiles(tbt={99: 1.0}), **more)  # type: ignore[arg-type]
 
 
 def test_the_marginal_rule_is_strict_and_the_joint_rule_is_not() -> None:

@@ -75,7 +75,7 @@ pub struct PrefixCache {
     /// The first copy of contents that belong to one request, if the request was preempted.
     own: FxHashMap<u64, u32>,
     /// See [`Self::new`].
-    unknown_first: bool,
+    pub(super) unknown_first: bool,
     /// See [`Self::evictions`].
     evictions: u64,
     /// The free blocks whose content is known, if they are not in the free queue.
@@ -111,11 +111,6 @@ impl PrefixCache {
     /// Whether known contents are evicted in another order than that of the free queue.
     pub(super) fn orders_eviction(&self) -> bool {
         self.eviction.is_some()
-    }
-
-    /// Whether a block that is freed may be allocated before those that are free already.
-    pub(super) fn takes_freed_first(&self) -> bool {
-        self.unknown_first || self.orders_eviction()
     }
 
     /// The order of eviction, if it is not that of the free queue.

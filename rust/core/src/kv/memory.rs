@@ -151,7 +151,7 @@ impl Memory {
 
     /// Whether a block that is freed may be allocated before those that are free already.
     pub(crate) fn takes_freed_first(&self) -> bool {
-        self.cache.as_ref().is_some_and(|cache| cache.takes_freed_first())
+        self.cache.as_ref().is_some_and(|cache| cache.unknown_first || cache.orders_eviction())
     }
 
     /// The order of eviction, if it is not that of the free queue.
