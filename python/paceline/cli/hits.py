@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
@@ -36,6 +36,7 @@ def hits(
     /,
     *,
     capacity: Annotated[tuple[int, ...], Parameter(negative="", show_default=False)] = (),
+    tiers: Annotated[tuple[int, ...], Parameter(negative="", show_default=False)] = (),
     blocks_of: int | None = None,
     full_blocks: Flag = False,
     no_answers: Flag = False,
@@ -58,6 +59,9 @@ def hits(
         File with the requests and what their prompts share (prefix or session).
     capacity
         Blocks at which the curve is evaluated; may be repeated. By default two for each doubling.
+    tiers
+        Blocks of each tier, from the GPU down (--tiers 10000 --tiers 80000): what each finds that none above
+        it has, where all are LRU, every block is written to all, and a use counts in all.
     blocks_of
         Tokens in a block; by default the trace's, or 16 where it has only sessions; with --replay the
         instance's.
@@ -77,19 +81,20 @@ def hits(
     import paceline
     from paceline.cli.output import note, print_json
     from paceline.reuse.curve import block_tokens_of, hit_curve
+    from paceline.reuse.tiers import tier_hits
 
     requests = reading.read(trace)
     size = block_tokens_of(requests, _size(blocks_of, replay=replay, on=on))
     begun = time.perf_counter()
-    curve = hit_curve(
-        requests,
-        capacities=capacity or None,
-        block_tokens=size,
-        model=_model(on),
-        kv_dtype=on.kv_dtype,
-        full_blocks=full_blocks or replay,
-        answers=not no_answers,
-    )
+    counted: dict[str, Any] = {
+        "block_tokens": size,
+        "model": _model(on),
+        "kv_dtype": on.kv_dtype,
+        "full_blocks": full_blocks or replay,
+        "answers": not no_answers,
+    }
+    curve = hit_curve(requests, capacities=capacity or None, **counted)
+    by_tier = tier_hits(requests, tiers=tiers, **counted) if tiers else None
     took = time.perf_counter() - begun
     curves = {"LRU, in order of arrival": curve}
     if replay:
@@ -106,11 +111,12 @@ def hits(
                 "trace": {"name": requests.name, "sha256": requests.sha256, "requests": len(requests)},
                 "block_tokens": size,
                 "curve": curve.rows(named=True),
+                "tiers": None if by_tier is None else by_tier.rows(named=True),
                 "replayed": curves["replayed"].rows(named=True) if replay else None,
             }
         )
     else:
-        _print(requests, size, curves)
+        _print(requests, size, curves, by_tier)
     if not quiet:
         note(f"computed the curve in {took:.2f} s")
 
@@ -162,7 +168,7 @@ def _replayed(
         )
 
 
-def _print(requests: Trace, size: int, curves: dict[str, pl.DataFrame]) -> None:
+def _print(requests: Trace, size: int, curves: dict[str, pl.DataFrame], by_tier: pl.DataFrame | None) -> None:
     from rich.text import Text
 
     from paceline.cli.output import console, table
@@ -171,6 +177,41 @@ def _print(requests: Trace, size: int, curves: dict[str, pl.DataFrame]) -> None:
     curve, *replayed = curves.values()
     screen.print(Text(f"{requests.name}: {len(requests):,} requests, blocks of {size} tokens", style="bold"))
     screen.print()
+    screen.print(table(*_rates(curve), left=0))
+    if by_tier is not None:
+        screen.print()
+        screen.print(Text("each tier, beside those above it", style="bold"))
+        headings, rows = _rates(by_tier)
+        numbers = by_tier["tier"].to_list()
+        tiers = [(f"{number}", *row) for number, row in zip(numbers, rows, strict=True)]
+        screen.print(table(("tier", *headings), tiers, left=0))
+    for frame in replayed:
+        screen.print()
+        screen.print(Text("replayed", style="bold"))
+        shown = [
+            (
+                f"{row['capacity_blocks']:,}",
+                *(_percent(row[name]) for name in ("token_hit_rate", "host_hit_rate", "store_hit_rate")),
+                *(f"{row[name]:,}" for name in ("evictions", "preemptions", "rejected")),
+            )
+            for row in frame.rows(named=True)
+        ]
+        screen.print(table(_REPLAYED, shown, left=0))
+
+
+_REPLAYED: Final = (
+    "blocks",
+    "tokens found",
+    "on the host",
+    "in a store",
+    "evictions",
+    "preemptions",
+    "rejected",
+)
+
+
+def _rates(curve: pl.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the headings and the rows of capacities and what is found there."""
     sized = curve["capacity_gib"].null_count() == 0
     headings = ("blocks", *(("GiB",) if sized else ()), "tokens found", "blocks found", "of the ideal")
     rows = [
@@ -181,15 +222,7 @@ def _print(requests: Trace, size: int, curves: dict[str, pl.DataFrame]) -> None:
         )
         for row in curve.rows(named=True)
     ]
-    screen.print(table(headings, rows, left=0))
-    for frame in replayed:
-        screen.print()
-        screen.print(Text("replayed", style="bold"))
-        shown = [
-            (f"{blocks:,}", _percent(rate), *(f"{count:,}" for count in counts))
-            for blocks, rate, *counts in frame.iter_rows()
-        ]
-        screen.print(table(("blocks", "tokens found", "evictions", "preemptions", "rejected"), shown, left=0))
+    return headings, rows
 
 
 def _percent(share: float | None) -> str:

@@ -14,6 +14,7 @@ from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
 from paceline.policy import Policy
 from paceline.replaying import replay
+from paceline.result import Result
 from paceline.trace.model import Trace
 
 __all__ = ["replayed_hits"]
@@ -25,6 +26,8 @@ _SCHEMA: Final = pl.Schema(
         "evictions": pl.UInt64(),
         "preemptions": pl.UInt64(),
         "rejected": pl.UInt64(),
+        "host_hit_rate": pl.Float64(),
+        "store_hit_rate": pl.Float64(),
     }
 )
 
@@ -58,7 +61,9 @@ def replayed_hits(
     polars.DataFrame
         A row for each capacity: ``token_hit_rate`` (tokens found over tokens looked up, once an admission),
         ``evictions``, ``preemptions``, and requests ``rejected`` because they do not fit in these blocks,
-        which look nothing up.
+        which look nothing up. Where the policy has tiers: the tokens loaded from the host's memory
+        (``host_hit_rate``), and those read into it from a store below (``store_hit_rate``), over the same
+        tokens; null without.
 
     Raises
     ------
@@ -91,11 +96,26 @@ def replayed_hits(
                 totals.evictions,
                 totals.preemptions,
                 totals.rejected,
+                *_below(result),
             )
         )
         if progress is not None:
             progress(done, len(capacities))
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+def _below(result: Result) -> tuple[float | None, float | None]:
+    """Return the tokens loaded from the host and read from a store, over those looked up; None without."""
+    instances = result.stats.instances
+    asked = sum(one.prefix_queries for one in instances)
+
+    def rate(copied: list[int | None]) -> float | None:
+        known = [tokens for tokens in copied if tokens is not None]
+        return sum(known) / asked if known and asked else None
+
+    loaded = [one.tier["loaded_blocks"] * one.block_tokens if one.tier else None for one in instances]
+    read = [one.store["read_blocks"] * one.block_tokens if one.store else None for one in instances]
+    return rate(loaded), rate(read)
 
 
 def _sized(instance: Instance, blocks: int) -> Instance:

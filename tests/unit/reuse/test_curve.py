@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from itertools import takewhile
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline import Affine, Cluster, ConfigError, Instance, Trace, TraceError, policies
-from paceline.reuse import hit_curve, replayed_hits
+from paceline.policy import Host, PrefixCache
+from paceline.reuse import hit_curve, replayed_hits, tier_hits
 from paceline.synthesis import ideal_hit_rate
 
 
@@ -67,6 +71,49 @@ def test_a_replay_of_one_request_at_a_time_finds_what_the_curve_says(trace: Trac
         return  # a request that does not fit uses no blocks in the engine
     low, high = hit_curve(apart, capacities=[capacity - 1, capacity], full_blocks=True)["token_hit_rate"]
     assert low <= replayed["token_hit_rate"].item() <= high
+
+
+@given(trace=prefixes(), tiers=st.lists(st.integers(1, 12), min_size=1, max_size=3, unique=True).map(sorted))
+def test_each_tier_finds_what_lru_caches_of_their_sizes_find(trace: Trace, tiers: list[int]) -> None:
+    caches: list[OrderedDict[int, None]] = [OrderedDict() for _ in tiers]
+    found, asked = [0] * len(tiers), 0
+    for ids in trace.frame["prefix"].to_list():
+        asked += len(ids)
+        where = [next((at for at, cache in enumerate(caches) if block in cache), None) for block in ids]
+        for at in takewhile(lambda at: at is not None, where):
+            assert at is not None
+            found[at] += 1
+        for block in reversed(ids):
+            for cache, most in zip(caches, tiers, strict=True):
+                cache[block] = None
+                cache.move_to_end(block)
+                if len(cache) > most:
+                    cache.popitem(last=False)
+    rates = tier_hits(trace, tiers=tiers, answers=False)["block_hit_rate"]
+    assert rates.to_list() == pytest.approx([hits / asked for hits in found])
+
+
+@pytest.mark.parametrize("tiers", [[], [4, 4], [5, 4]])
+def test_tiers_that_do_not_grow_are_refused(tiers: list[int]) -> None:
+    trace = Trace.from_columns(arrival=[0], prompt_tokens=[4], output_tokens=[1], session=["a"])
+    with pytest.raises(ConfigError, match="each more than the one above"):
+        tier_hits(trace, tiers=tiers)
+
+
+def test_a_replay_says_what_the_host_has() -> None:
+    # Ten blocks of a GPU hold one of two sessions at a time. The second turn of "a" finds its first nine
+    # blocks, which the turn of "b" evicted, in the host's memory.
+    trace = Trace.from_columns(
+        arrival=[0, 1000, 2000],
+        prompt_tokens=[145, 145, 146],
+        output_tokens=[1, 1, 1],
+        session=["a", "b", "a"],
+    )
+    cluster = Cluster([Instance(cost=Affine(step_s=0.01), num_blocks=99, kv_bytes=1024)])
+    policy = policies.vllm(prefix_caching=PrefixCache(tiers=[Host(chunks=100, bytes_per_s=1e9)]))
+    row = replayed_hits(trace, cluster, policy, capacities=[10]).row(0, named=True)
+    assert (row["token_hit_rate"], row["store_hit_rate"]) == (0.0, None)
+    assert row["host_hit_rate"] == pytest.approx(144 / 436)
 
 
 def test_a_model_says_how_large_a_block_is() -> None:
