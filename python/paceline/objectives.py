@@ -123,8 +123,8 @@ class Percentiles:
         From a request's arrival to the start of its first step, over all requests: the scheduling delay.
     tbt
         Time between tokens, over the gaps of all requests together: a long answer counts for each of its
-        tokens, and the wait of a preempted request is a gap. Known within 0.4%
-        (``result.itl.relative_error``).
+        tokens, and the wait of a preempted request is a gap. The gaps of a request that was rejected or did
+        not finish are infinite. Known within 0.4% (``result.itl.relative_error``).
 
     Raises
     ------

@@ -60,6 +60,8 @@ class Sample:
         Of all GPUs; None if their energy is not known.
     gaps
         Between the tokens of all requests of the replay; None if they are not judged.
+    lost_gaps
+        Gaps of the requests that did not finish: one for each output token after the first.
     """
 
     met: int
@@ -70,6 +72,7 @@ class Sample:
     seconds: float
     joules: float | None
     gaps: Sketch | None = None
+    lost_gaps: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ class PercentileCriterion:
             seconds=totals.makespan_s,
             joules=totals.energy_j,
             gaps=result.itl if bounds_tokens else None,
+            lost_gaps=int((result.column("output_tokens").to_numpy()[judged][~finished] - 1).sum()),
         )
 
     def judge(self, samples: Sequence[Sample]) -> Measured:
@@ -124,10 +125,14 @@ def judge_of(slo: SLO | Percentiles, target: float, rule: Rule) -> Judge:
 
 
 def _gap(samples: Sequence[Sample], at: float) -> float:
-    """Return a percentile over the tokens of all samples; 0 if there are no gaps."""
+    """Return a percentile over the tokens of all samples, where gaps that did not come are infinite."""
     gaps = Sketch()
     for sample in samples:
         if sample.gaps is not None:
             gaps.merge(Sketch.from_json(sample.gaps.to_json()))
-    value = gaps.quantile_s(at / 100.0)
+    lost = sum(sample.lost_gaps for sample in samples)
+    place = at / 100.0 * (gaps.count + lost)
+    if lost and place > gaps.count:
+        return math.inf
+    value = gaps.quantile_s(place / gaps.count) if gaps.count else None
     return 0.0 if value is None else value

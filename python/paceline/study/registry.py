@@ -40,6 +40,10 @@ _STUDIES: Final = {
         "paceline.study.pascal",
         "Phase-aware scheduling against FCFS and round robin (Cho et al.).",
     ),
+    "sarathi": (
+        "paceline.study.sarathi",
+        "The capacity of Sarathi-Serve under bounds on the time between tokens, against vLLM and Orca.",
+    ),
     "vllm-proposals": (
         "paceline.study.vllm_proposals",
         "Orders proposed for vLLM's waiting queue on real traces, with intervals.",
