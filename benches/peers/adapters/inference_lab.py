@@ -1,0 +1,34 @@
+"""inference-lab, of Doubleword: a Rust library, driven by a program of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from benches.peers.adapter import DRIVERS, About
+
+NAME = "inference-lab"
+VERSION = "1.0.0"
+ABOUT = About(
+    name=NAME,
+    version=VERSION,
+    source="crates.io, as a library",
+    costs=("linear", "own"),
+    definitions="as Paceline's",
+    instead=("its command line draws arrivals itself: a driver submits the trace to its engine",),
+)
+
+
+def prepare(cache: Path) -> None:
+    """Build the driver with the pinned crate."""
+    folder = cache / NAME
+    shutil.copytree(DRIVERS / "inference_lab", folder, dirs_exist_ok=True)
+    environment = os.environ | {"CARGO_TARGET_DIR": str(folder / "target")}
+    subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=folder, check=True, env=environment)
+
+
+def command(cache: Path, job: Path) -> list[str]:
+    """Return the command of the driver."""
+    return [str(cache / NAME / "target/release/peer-inference-lab"), str(job)]

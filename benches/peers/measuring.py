@@ -1,0 +1,210 @@
+"""Run simulators, and keep what they took and answered."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import platform
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benches.peers import adapters
+from benches.peers.adapter import Peer
+from benches.peers.answers import Answers, read_answers
+from benches.peers.work import WORKS, Deployment, Linear, Work, write_job
+
+BASE = "paceline"
+#: The larger of the two numbers of requests, over the smaller.
+TIMES = 4
+#: Runs of a case. One that took longer than `PATIENCE_S` is not repeated.
+ROUNDS = 3
+PATIENCE_S = 20.0
+
+
+class Case(NamedTuple):
+    """A work of a size, under the shared price of a step or each simulator's own."""
+
+    work: Work
+    cost: str
+
+    @property
+    def key(self) -> str:
+        """Return the name under which measurements are kept."""
+        return f"{self.work.name}/{self.work.requests}/{self.cost}"
+
+
+def cases() -> list[Case]:
+    """Return all cases."""
+    sizes = [work for one in WORKS for work in (one, one.longer(TIMES))]
+    return [Case(work, cost) for cost in ("linear", "own") for work in sizes]
+
+
+def peers() -> dict[str, Peer]:
+    """Return the adapters by name, Paceline first."""
+    names = sorted(found.name for found in pkgutil.iter_modules(adapters.__path__))
+    names.sort(key=lambda name: name != BASE)
+    return {name: importlib.import_module(f"benches.peers.adapters.{name}") for name in names}  # type: ignore[misc]
+
+
+class Took(NamedTuple):
+    """What a process and all that it started took."""
+
+    cpu_s: float
+    wall_s: float
+    peak_mb: float
+    output: str
+
+
+def timed(command: list[str], *, limit_s: float, environment: dict[str, str]) -> Took:
+    """Run a command to its end; return its time on processors, its wall time and its peak memory.
+
+    Raises
+    ------
+    RuntimeError
+        If it fails or takes longer than the limit, with the end of what it wrote.
+    """
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        started = time.perf_counter()
+        child = subprocess.Popen(command, stdout=out, stderr=err, env=environment)
+        while True:
+            ended, status, used = os.wait4(child.pid, os.WNOHANG)
+            wall_s = time.perf_counter() - started
+            if ended:
+                break
+            if wall_s > limit_s:
+                child.kill()
+                os.wait4(child.pid, 0)
+                child.returncode = -9
+                raise RuntimeError(f"it took longer than {limit_s:.0f} s")
+            time.sleep(0.005 if wall_s < 2 else 0.1)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        if child.returncode != 0:
+            raise RuntimeError(f"it ended with {child.returncode}: {err.read().strip()[-300:]}")
+        return Took(used.ru_utime + used.ru_stime, wall_s, used.ru_maxrss / 1e3, out.read())
+
+
+def run(peer: Peer, case: Case, cache: Path) -> tuple[Took, dict[str, Any], Answers]:
+    """Run a case with a simulator once; return what it took, what its driver said, and the answers."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        job = write_job(case.work, folder, cost=Linear() if case.cost == "linear" else None)
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        environment |= peer.ABOUT.environment
+        took = timed(peer.command(cache, job), limit_s=peer.ABOUT.limit_s, environment=environment)
+        said = json.loads(took.output.strip().splitlines()[-1])
+        return took, said, read_answers(folder / "answers.csv", case.work.rows())
+
+
+def measure(cache: Path, out: Path, only: list[str], rounds: int = ROUNDS) -> None:
+    """Measure all cases with the named simulators (all if empty), and keep the results after each run.
+
+    The simulators take turns, so that times that are compared were taken beside each other. One that fails
+    is noted and the others go on. What is in the file of simulators that are not named stays.
+    """
+    chosen = {name: peer for name, peer in peers().items() if not only or name in only}
+    kept = json.loads(out.read_text()) if out.is_file() else {"peers": {}}
+    kept |= _setting()
+    for name, peer in list(chosen.items()):
+        kept["peers"][name] = {"about": about(peer), "runs": {}, "errors": {}}
+        try:
+            peer.prepare(cache)
+        except (OSError, subprocess.CalledProcessError) as error:
+            kept["peers"][name]["errors"]["install"] = str(error)[:300]
+            del chosen[name]
+    given: dict[tuple[str, str], Answers] = {}
+    for number, case, name in _turns(chosen, rounds):
+        found = kept["peers"][name]
+        before = found["runs"].get(case.key)
+        if case.key in found["errors"] or (before and before["cpu_s"][0] > PATIENCE_S):
+            continue
+        try:
+            took, said, answers = run(chosen[name], case, cache)
+        except (RuntimeError, ValueError, OSError, LookupError) as error:
+            found["errors"][case.key] = str(error)[:300]
+        else:
+            given[name, case.key] = answers
+            _keep(found["runs"], case, took, said, answers)
+            print(f"{number + 1} {name:14} {case.key:32} {took.cpu_s:8.2f} s on processors", flush=True)
+        out.write_text(json.dumps(kept, indent=1) + "\n")
+    _compare(kept, given, cache)
+    out.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def _turns(chosen: dict[str, Peer], rounds: int) -> Iterator[tuple[int, Case, str]]:
+    for number in range(rounds):
+        for case in cases():
+            for name, peer in chosen.items():
+                if case.cost in peer.ABOUT.costs and case.work.requests <= peer.ABOUT.most_requests:
+                    yield number, case, name
+
+
+def _keep(runs: dict[str, Any], case: Case, took: Took, said: dict[str, Any], answers: Answers) -> None:
+    """Add one run to those of its case."""
+    row = runs.setdefault(
+        case.key,
+        {
+            **{"work": case.work.name, "requests": case.work.requests, "rate": case.work.rate},
+            **{"cost": case.cost, "cpu_s": [], "wall_s": [], "replay_s": [], "peak_mb": []},
+            **{"steps": said.get("steps"), "summary": answers.summary(), "digest": answers.digest()},
+            "first": _first(answers),
+        },
+    )
+    row["same_again"] = row.get("same_again", True) and row["digest"] == answers.digest()
+    row["cpu_s"].append(round(took.cpu_s, 3))
+    row["wall_s"].append(round(took.wall_s, 3))
+    row["replay_s"].append(round(float(said["replay_s"]), 4))
+    row["peak_mb"].append(round(took.peak_mb, 1))
+
+
+def _first(answers: Answers, number: int = 20) -> list[list[float]]:
+    """Return the moments of the first requests, in seconds."""
+    pairs = zip(answers.first_token[:number], answers.finish[:number], strict=True)
+    return [[round(float(one), 6) for one in pair] for pair in pairs]
+
+
+def _compare(kept: dict[str, Any], given: dict[tuple[str, str], Answers], cache: Path) -> None:
+    """Add to each run of the shared price how its moments differ from Paceline's."""
+    base = peers()[BASE]
+    for case in cases():
+        of = {name: answers for (name, key), answers in given.items() if key == case.key}
+        if case.cost != "linear" or not of:
+            continue
+        ours = of.pop(BASE, None) or run(base, case, cache)[2]
+        for name, answers in of.items():
+            kept["peers"][name]["runs"][case.key]["against"] = answers.against(ours)
+
+
+def about(peer: Peer) -> dict[str, Any]:
+    """Return what the tables say of a simulator."""
+    of = peer.ABOUT
+    return {
+        **{"name": of.name, "version": of.version, "source": of.source, "costs": list(of.costs)},
+        **{"definitions": of.definitions, "instead": list(of.instead), "differs": list(of.differs)},
+    }
+
+
+def _setting() -> dict[str, Any]:
+    """Return when and on what it was measured."""
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": {"cores": os.cpu_count(), "cpu": _cpu(), "python": platform.python_version()},
+        "deployment": vars(Deployment()),
+        "linear": vars(Linear()),
+    }
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
