@@ -26,6 +26,8 @@ class About:
     costs: tuple[str, ...]
     #: What it calls each metric, where that is not Paceline's definition.
     definitions: str = "as Paceline's"
+    #: Its own price of a step.
+    price: str = ""
     #: Settings that it cannot be told, and what stands in their place.
     instead: tuple[str, ...] = ()
     #: Why its answers differ where the price of a step is the same, from its source.

@@ -8,15 +8,15 @@ import os
 import pkgutil
 import platform
 import subprocess
+import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benches.peers import adapters
-from benches.peers.adapter import Peer
+from benches.peers.adapter import HERE, Peer
 from benches.peers.answers import Answers, read_answers
 from benches.peers.work import WORKS, Deployment, Linear, Work, write_job
 
@@ -25,7 +25,7 @@ BASE = "paceline"
 TIMES = 4
 #: Runs of a case. One that took longer than `PATIENCE_S` is not repeated.
 ROUNDS = 3
-PATIENCE_S = 20.0
+PATIENCE_S = 12.0
 
 
 class Case(NamedTuple):
@@ -42,8 +42,8 @@ class Case(NamedTuple):
 
 def cases() -> list[Case]:
     """Return all cases."""
-    sizes = [work for one in WORKS for work in (one, one.longer(TIMES))]
-    return [Case(work, cost) for cost in ("linear", "own") for work in sizes]
+    sizes = sorted((work for one in WORKS for work in (one, one.longer(TIMES))), key=lambda of: of.requests)
+    return [Case(work, cost) for work in sizes for cost in ("linear", "own")]
 
 
 def peers() -> dict[str, Peer]:
@@ -70,26 +70,18 @@ def timed(command: list[str], *, limit_s: float, environment: dict[str, str]) ->
     RuntimeError
         If it fails or takes longer than the limit, with the end of what it wrote.
     """
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        started = time.perf_counter()
-        child = subprocess.Popen(command, stdout=out, stderr=err, env=environment)
-        while True:
-            ended, status, used = os.wait4(child.pid, os.WNOHANG)
-            wall_s = time.perf_counter() - started
-            if ended:
-                break
-            if wall_s > limit_s:
-                child.kill()
-                os.wait4(child.pid, 0)
-                child.returncode = -9
-                raise RuntimeError(f"it took longer than {limit_s:.0f} s")
-            time.sleep(0.005 if wall_s < 2 else 0.1)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        if child.returncode != 0:
-            raise RuntimeError(f"it ended with {child.returncode}: {err.read().strip()[-300:]}")
-        return Took(used.ru_utime + used.ru_stime, wall_s, used.ru_maxrss / 1e3, out.read())
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        process = [sys.executable, "-S", "-E", str(HERE / "process.py"), str(report), str(limit_s)]
+        done = subprocess.run(
+            [*process, *command], capture_output=True, text=True, env=environment, check=True
+        )
+        took = json.loads(report.read_text())
+    if took["late"]:
+        raise RuntimeError(f"it took longer than {limit_s:.0f} s")
+    if took["status"] != 0:
+        raise RuntimeError(f"it ended with {took['status']}: {done.stderr.strip()[-300:]}")
+    return Took(took["cpu_s"], took["wall_s"], took["peak_mb"], done.stdout)
 
 
 def run(peer: Peer, case: Case, cache: Path) -> tuple[Took, dict[str, Any], Answers]:
@@ -120,7 +112,7 @@ def measure(cache: Path, out: Path, only: list[str], rounds: int = ROUNDS) -> No
         except (OSError, subprocess.CalledProcessError) as error:
             kept["peers"][name]["errors"]["install"] = str(error)[:300]
             del chosen[name]
-    given: dict[tuple[str, str], Answers] = {}
+    ours: dict[Case, Answers] = {}
     for number, case, name in _turns(chosen, rounds):
         found = kept["peers"][name]
         before = found["runs"].get(case.key)
@@ -131,12 +123,16 @@ def measure(cache: Path, out: Path, only: list[str], rounds: int = ROUNDS) -> No
         except (RuntimeError, ValueError, OSError, LookupError) as error:
             found["errors"][case.key] = str(error)[:300]
         else:
-            given[name, case.key] = answers
+            if name == BASE:
+                ours[case] = answers
+            if case not in ours:
+                ours[case] = run(peers()[BASE], case, cache)[2]
             _keep(found["runs"], case, took, said, answers)
+            # Under the same price, only the scheduling differs.
+            if case.cost == "linear":
+                found["runs"][case.key]["against"] = answers.against(ours[case])
             print(f"{number + 1} {name:14} {case.key:32} {took.cpu_s:8.2f} s on processors", flush=True)
         out.write_text(json.dumps(kept, indent=1) + "\n")
-    _compare(kept, given, cache)
-    out.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 def _turns(chosen: dict[str, Peer], rounds: int) -> Iterator[tuple[int, Case, str]]:
@@ -171,24 +167,17 @@ def _first(answers: Answers, number: int = 20) -> list[list[float]]:
     return [[round(float(one), 6) for one in pair] for pair in pairs]
 
 
-def _compare(kept: dict[str, Any], given: dict[tuple[str, str], Answers], cache: Path) -> None:
-    """Add to each run of the shared price how its moments differ from Paceline's."""
-    base = peers()[BASE]
-    for case in cases():
-        of = {name: answers for (name, key), answers in given.items() if key == case.key}
-        if case.cost != "linear" or not of:
-            continue
-        ours = of.pop(BASE, None) or run(base, case, cache)[2]
-        for name, answers in of.items():
-            kept["peers"][name]["runs"][case.key]["against"] = answers.against(ours)
-
-
 def about(peer: Peer) -> dict[str, Any]:
     """Return what the tables say of a simulator."""
     of = peer.ABOUT
     return {
         **{"name": of.name, "version": of.version, "source": of.source, "costs": list(of.costs)},
-        **{"definitions": of.definitions, "instead": list(of.instead), "differs": list(of.differs)},
+        **{
+            "definitions": of.definitions,
+            "price": of.price,
+            "instead": list(of.instead),
+            "differs": list(of.differs),
+        },
     }
 
 

@@ -184,7 +184,8 @@ def notes(kept: Mapping[str, Any]) -> str:
     lines = []
     for peer in kept["peers"].values():
         of = peer["about"]
-        lines += [f"- {of['name']}: metrics {of['definitions']}."] if of["definitions"] else []
+        price = f" Own price: {of['price']}." if of["price"] else ""
+        lines += [f"- {of['name']}: metrics {of['definitions']}.{price}"]
         lines += [f"  - Instead: {each}." for each in of["instead"]]
         lines += [f"  - Differs: {each}." for each in of["differs"]]
         lines += [f"  - Failed, {where}: {error}." for where, error in sorted(peer["errors"].items())]

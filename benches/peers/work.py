@@ -34,10 +34,14 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Linear:
-    """A price of a step that all can be given: seconds of any step, and of each token that it computes."""
+    """A price of a step that all can be given: seconds of any step, and of each token that it computes.
+
+    It is no round number: with 20 µs a token, steps end exactly when requests arrive, in whole milliseconds,
+    and the error of sums of doubles decides whether such a request is in the next step.
+    """
 
     step_s: float = 0.008
-    token_s: float = 20e-6
+    token_s: float = 20.003e-6
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ def kept() -> dict[str, Any]:
         return {**row, **times, "summary": {name: by * value for name, value in summary.items()}}
 
     def about(name: str) -> dict[str, Any]:
-        says = {"definitions": "as Paceline's", "instead": ["a setting"], "differs": ["a rule"]}
+        says = {"definitions": "as Paceline's", "price": "", "instead": ["a setting"], "differs": ["a rule"]}
         return {"name": name, "version": "1", "source": "here", **says}
 
     other = {"a": run(10, [4.0, 3.0], 1.5), "b": run(40, [15.0], 1.5)}

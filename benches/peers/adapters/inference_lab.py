@@ -17,6 +17,8 @@ ABOUT = About(
     source="crates.io, as a library",
     costs=("linear", "own"),
     definitions="as Paceline's",
+    price="a roofline at the data sheet's peaks, by its README an upper bound on speed",
+    differs=("in nothing but the error of sums of doubles, under the shared price",),
     instead=("its command line draws arrivals itself: a driver submits the trace to its engine",),
 )
 

@@ -15,6 +15,7 @@ ABOUT = About(
     costs=("linear", "own"),
     most_requests=8_000,
     definitions="TPOT of a request with one token is its TTFT",
+    price="a roofline with 55% of the peak of computing and all of the bandwidth",
     instead=(
         "no limit of running requests: `max_batch_size` is stored and the chunked scheduler does not read it",
         "its H100 has a 70B model: the model's fields are taken from its A100, which has Llama 3 8B",

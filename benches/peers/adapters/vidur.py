@@ -16,6 +16,7 @@ ABOUT = About(
     most_requests=8_000,
     limit_s=1_800.0,
     definitions="TPOT is not reported by that name; E2E and the end of the prefill are the same moments",
+    differs=("in nothing but the error of sums of doubles, under the shared price",),
     instead=(
         "its own price of a step needs profiles that it downloads, and the package has none",
         "scheduler: its Sarathi, which chunks prompts beside decodes as vLLM V1 does; its `vllm` is V0's, "

@@ -14,6 +14,7 @@ ABOUT = About(
     source="PyPI",
     costs=("own",),
     definitions="as Paceline's; its percentiles do not interpolate",
+    price="a roofline with its share of the bandwidth, at the number of slots in use when a request starts",
     instead=(
         "it has no steps: a request's times are computed once, when it gets a slot, from the number of "
         "slots in use at that moment, so there is no price of a step to share",
