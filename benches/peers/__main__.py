@@ -20,6 +20,7 @@ def main() -> None:
     parser.add_argument("only", nargs="*", help="names of adapters (all)")
     parser.add_argument("--cache", type=Path, default=CACHE, help="where simulators are installed")
     parser.add_argument("--measured", type=Path, default=MEASURED)
+    parser.add_argument("--work", action="append", default=[], help="measure only this work (all)")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()
     if given.do == "table":
@@ -27,7 +28,7 @@ def main() -> None:
         return
     given.cache.mkdir(parents=True, exist_ok=True)
     if given.do == "measure":
-        measure(given.cache.resolve(), given.measured, given.only, given.rounds)
+        measure(given.cache.resolve(), given.measured, given.only, given.work, given.rounds)
         return
     for name, peer in peers().items():
         if not given.only or name in given.only:

@@ -10,7 +10,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,9 +40,12 @@ class Case(NamedTuple):
         return f"{self.work.name}/{self.work.requests}/{self.cost}"
 
 
-def cases() -> list[Case]:
-    """Return all cases."""
-    sizes = sorted((work for one in WORKS for work in (one, one.longer(TIMES))), key=lambda of: of.requests)
+def cases(works: Collection[str] = ()) -> list[Case]:
+    """Return all cases, or those of the named works."""
+    sizes = sorted(
+        (work for one in WORKS if not works or one.name in works for work in (one, one.longer(TIMES))),
+        key=lambda of: of.requests,
+    )
     return [Case(work, cost) for work in sizes for cost in ("linear", "own")]
 
 
@@ -80,7 +83,9 @@ def timed(command: list[str], *, limit_s: float, environment: dict[str, str]) ->
     if took["late"]:
         raise RuntimeError(f"it took longer than {limit_s:.0f} s")
     if took["status"] != 0:
-        raise RuntimeError(f"it ended with {took['status']}: {done.stderr.strip()[-300:]}")
+        # Without the paths of a traceback.
+        last = (done.stderr.strip().splitlines() or [""])[-1]
+        raise RuntimeError(f"it ended with {took['status']}: {last[:300]}")
     return Took(took["cpu_s"], took["wall_s"], took["peak_mb"], done.stdout)
 
 
@@ -96,24 +101,32 @@ def run(peer: Peer, case: Case, cache: Path) -> tuple[Took, dict[str, Any], Answ
         return took, said, read_answers(folder / "answers.csv", case.work.rows())
 
 
-def measure(cache: Path, out: Path, only: list[str], rounds: int = ROUNDS) -> None:
-    """Measure all cases with the named simulators (all if empty), and keep the results after each run.
+def measure(cache: Path, out: Path, only: list[str], works: list[str], rounds: int = ROUNDS) -> None:
+    """Measure works with simulators (the named ones, or all if empty), and keep the results after each run.
 
     The simulators take turns, so that times that are compared were taken beside each other. One that fails
-    is noted and the others go on. What is in the file of simulators that are not named stays.
+    is noted and the others go on. What is in the file of simulators and works that are not named stays.
     """
     chosen = {name: peer for name, peer in peers().items() if not only or name in only}
     kept = json.loads(out.read_text()) if out.is_file() else {"peers": {}}
     kept |= _setting()
+    measured = {case.key for case in cases(works)}
     for name, peer in list(chosen.items()):
-        kept["peers"][name] = {"about": about(peer), "runs": {}, "errors": {}}
+        before = kept["peers"].get(name, {"runs": {}, "errors": {}})
+        kept["peers"][name] = {
+            "about": about(peer),
+            **{
+                part: {key: of for key, of in before[part].items() if key not in measured | {"install"}}
+                for part in ("runs", "errors")
+            },
+        }
         try:
             peer.prepare(cache)
         except (OSError, subprocess.CalledProcessError) as error:
-            kept["peers"][name]["errors"]["install"] = str(error)[:300]
+            kept["peers"][name]["errors"]["install"] = type(error).__name__
             del chosen[name]
     ours: dict[Case, Answers] = {}
-    for number, case, name in _turns(chosen, rounds):
+    for number, case, name in _turns(chosen, cases(works), rounds):
         found = kept["peers"][name]
         before = found["runs"].get(case.key)
         if case.key in found["errors"] or (before and before["cpu_s"][0] > PATIENCE_S):
@@ -125,19 +138,19 @@ def measure(cache: Path, out: Path, only: list[str], rounds: int = ROUNDS) -> No
         else:
             if name == BASE:
                 ours[case] = answers
-            if case not in ours:
-                ours[case] = run(peers()[BASE], case, cache)[2]
             _keep(found["runs"], case, took, said, answers)
             # Under the same price, only the scheduling differs.
             if case.cost == "linear":
+                if case not in ours:
+                    ours[case] = run(peers()[BASE], case, cache)[2]
                 found["runs"][case.key]["against"] = answers.against(ours[case])
             print(f"{number + 1} {name:14} {case.key:32} {took.cpu_s:8.2f} s on processors", flush=True)
         out.write_text(json.dumps(kept, indent=1) + "\n")
 
 
-def _turns(chosen: dict[str, Peer], rounds: int) -> Iterator[tuple[int, Case, str]]:
+def _turns(chosen: dict[str, Peer], of: list[Case], rounds: int) -> Iterator[tuple[int, Case, str]]:
     for number in range(rounds):
-        for case in cases():
+        for case in of:
             for name, peer in chosen.items():
                 if case.cost in peer.ABOUT.costs and case.work.requests <= peer.ABOUT.most_requests:
                     yield number, case, name
@@ -148,7 +161,12 @@ def _keep(runs: dict[str, Any], case: Case, took: Took, said: dict[str, Any], an
     row = runs.setdefault(
         case.key,
         {
-            **{"work": case.work.name, "requests": case.work.requests, "rate": case.work.rate},
+            **{
+                "work": case.work.name,
+                "requests": case.work.requests,
+                "rate": case.work.rate,
+                "blocks": case.work.blocks,
+            },
             **{"cost": case.cost, "cpu_s": [], "wall_s": [], "replay_s": [], "peak_mb": []},
             **{"steps": said.get("steps"), "summary": answers.summary(), "digest": answers.digest()},
             "first": _first(answers),
@@ -186,7 +204,7 @@ def _setting() -> dict[str, Any]:
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": {"cores": os.cpu_count(), "cpu": _cpu(), "python": platform.python_version()},
-        "deployment": vars(Deployment()),
+        "deployment": vars(Deployment(blocks=WORKS[0].blocks)),
         "linear": vars(Linear()),
     }
 

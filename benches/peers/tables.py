@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benches.peers.measuring import BASE, TIMES, about, peers
+from benches.peers.work import WORKS
 
 BEGIN = "<!-- begin peers -->"
 END = "<!-- end peers -->"
@@ -55,13 +56,18 @@ def _setting(kept: Mapping[str, Any]) -> str:
         f"{each['about']['name']} {each['about']['version']} ({each['about']['source']})"
         for each in kept["peers"].values()
     )
+    works = ", ".join(
+        f"{one.name} ({one.rate:g}/s{'' if one.blocks == of['blocks'] else f', {one.blocks:,} blocks'})"
+        for one in WORKS
+    )
     return (
         f"Measured on {kept['date']}, on {machine['cores']} cores of an {machine['cpu']} that others used "
         f"too, with Python {machine['python']}: {versions}.\n\n"
         f"One replica of Llama 3.1 8B on an H100; {of['max_num_batched_tokens']:,} tokens a step, "
         f"{of['max_num_seqs']} running requests, {of['blocks']:,} blocks of {of['block_tokens']} tokens, no "
         f"prefix cache. The shared price is {1e3 * price['step_s']:g} ms a step and "
-        f"{1e6 * price['token_s']:g} µs a token that it computes."
+        f"{1e6 * price['token_s']:g} µs a token that it computes. "
+        f"Poisson arrivals: {works}."
     )
 
 
@@ -139,18 +145,19 @@ def same(kept: Mapping[str, Any]) -> str:
     rows = []
     for work, by_name in _runs(kept, "linear").items():
         for name, sizes in by_name.items():
-            for requests, row in sorted(sizes.items()):
-                title = f"{kept['peers'][name]['about']['name']}, {work}, {requests:,}"
-                if name == BASE:
-                    rows.append((title, "", "", "", *_absolute(row["summary"])))
-                else:
-                    ours = by_name[BASE][requests]["summary"]
-                    rows.append((title, *_gaps(row.get("against")), *_changes(row["summary"], ours)))
+            requests, row = max(sizes.items())
+            title = f"{kept['peers'][name]['about']['name']}, {work}, {requests:,}"
+            if name == BASE:
+                rows.append((title, "", "", "", *_absolute(row["summary"])))
+            else:
+                ours = by_name[BASE][requests]["summary"]
+                rows.append((title, *_gaps(row.get("against")), *_changes(row["summary"], ours)))
     return _table(head, rows)
 
 
 def _changes(of: Mapping[str, float], ours: Mapping[str, float]) -> list[str]:
-    return [f"{100 * (of[each] / ours[each] - 1):+.2f}%" for each in (*METRICS, "tokens_per_s")]
+    changes = (100 * (of[each] / ours[each] - 1) for each in (*METRICS, "tokens_per_s"))
+    return [f"{change:+.2f}%" if abs(change) >= 0.005 else "0" for change in changes]
 
 
 def _gaps(gap: Mapping[str, float] | None) -> list[str]:

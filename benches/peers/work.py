@@ -22,13 +22,13 @@ SEED = 11
 class Deployment:
     """One replica of Llama 3.1 8B on one H100, under a scheduler like vLLM's."""
 
+    #: Blocks that hold tokens.
+    blocks: int
     model: str = "llama-3.1-8b"
     gpu: str = "h100-sxm"
     max_num_batched_tokens: int = 2_048
     max_num_seqs: int = 256
     block_tokens: int = 16
-    #: Blocks that hold tokens: 432,000 tokens, of 52.7 GiB.
-    blocks: int = 27_000
     max_model_len: int = 4_096
 
 
@@ -51,6 +51,8 @@ class Work:
     name: str
     requests: int
     rate: float
+    #: Blocks of KV: 432,000 tokens take 52.7 GiB, which an H100 has beside the weights.
+    blocks: int = 27_000
 
     def rows(self) -> list[tuple[int, int, int]]:
         """Return arrival in ms, prompt tokens and output tokens of each request."""
@@ -58,7 +60,7 @@ class Work:
 
     def longer(self, times: int) -> Work:
         """Return the work that begins with this and has more requests at the same rate."""
-        return Work(f"{self.name}, {times} times", times * self.requests, self.rate)
+        return Work(f"{self.name}, {times} times", times * self.requests, self.rate, self.blocks)
 
 
 @functools.cache
@@ -70,10 +72,12 @@ def _rows(requests: int, rate: float) -> list[tuple[int, int, int]]:
     return [(round(1e3 * (arrival - start)), prompt, output) for arrival, prompt, output in columns]
 
 
-#: The last is for simulators whose times of the others are mostly those of starting.
+#: In the third, requests wait for memory and are preempted. The last is for simulators whose times of the
+#: others are mostly those of starting.
 WORKS = (
     Work("moderate", 2_000, 10.0),
     Work("near saturation", 2_000, 35.0),
+    Work("short of memory", 2_000, 35.0, blocks=5_000),
     Work("long", 50_000, 10.0),
 )
 
@@ -86,7 +90,7 @@ def write_trace(work: Work, path: Path) -> None:
         out.writerows((f"{ms / 1e3:.3f}", prompt, output) for ms, prompt, output in work.rows())
 
 
-def write_job(work: Work, folder: Path, *, cost: Linear | None, deployment: Deployment | None = None) -> Path:
+def write_job(work: Work, folder: Path, *, cost: Linear | None) -> Path:
     """Write the trace and what a driver is told, and return the job's path.
 
     A job names the trace, the file for the answers, the deployment, and the price of a step: null is the
@@ -99,7 +103,7 @@ def write_job(work: Work, folder: Path, *, cost: Linear | None, deployment: Depl
         "out": str(folder / "answers.csv"),
         "folder": str(folder),
         "cost": cost and asdict(cost),
-        "deployment": asdict(deployment or Deployment()),
+        "deployment": asdict(Deployment(blocks=work.blocks)),
     }
     path = folder / "job.json"
     path.write_text(json.dumps(job, indent=1))

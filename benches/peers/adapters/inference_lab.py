@@ -18,7 +18,12 @@ ABOUT = About(
     costs=("linear", "own"),
     definitions="as Paceline's",
     price="a roofline at the data sheet's peaks, by its README an upper bound on speed",
-    differs=("in nothing but the error of sums of doubles, under the shared price",),
+    differs=(
+        "in nothing but the error of sums of doubles where no request is preempted",
+        "the step that computes a preempted request's tokens again yields no token, and vLLM's yields the "
+        "next one (`tokens_to_schedule_from`): of two requests at 0, of 1 and 18 prompt tokens and of 25 "
+        "and 30 outputs, with 4 blocks, the second ends in step 40, and not 39",
+    ),
     instead=("its command line draws arrivals itself: a driver submits the trace to its engine",),
 )
 

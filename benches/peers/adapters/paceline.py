@@ -14,6 +14,7 @@ ABOUT = About(
     version=paceline.__version__,
     source="this tree",
     costs=("linear", "own"),
+    definitions="of docs/metrics.md",
     price="the roofline of its catalog, with efficiencies fitted to measured kernels",
     environment={"PYTHONPATH": str(HERE.parents[1] / "python")},
 )

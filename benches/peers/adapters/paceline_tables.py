@@ -17,6 +17,7 @@ ABOUT = About(
     version=paceline.ABOUT.version,
     source=paceline.ABOUT.source,
     costs=("own",),
+    definitions="of docs/metrics.md",
     price=f"`Table(profile={PROFILE!r}, overhead_s=0)`, imported from AISimulate {aisimulate.VERSION}",
     environment=paceline.ABOUT.environment,
 )

@@ -14,7 +14,7 @@ ABOUT = About(
     source="PyPI",
     costs=("linear", "own"),
     most_requests=8_000,
-    definitions="TPOT of a request with one token is its TTFT",
+    definitions="as Paceline's; its TPOT of a request with one token is its TTFT",
     price="a roofline with 55% of the peak of computing and all of the bandwidth",
     instead=(
         "no limit of running requests: `max_batch_size` is stored and the chunked scheduler does not read it",

@@ -15,8 +15,12 @@ ABOUT = About(
     costs=("linear",),
     most_requests=8_000,
     limit_s=1_800.0,
-    definitions="TPOT is not reported by that name; E2E and the end of the prefill are the same moments",
-    differs=("in nothing but the error of sums of doubles, under the shared price",),
+    definitions="as Paceline's; TTFT is the end of the prefill, and there is no TPOT",
+    differs=(
+        "in nothing but the error of sums of doubles where no request is preempted",
+        "it fails where requests are preempted: `Request.restart` keeps `_num_stage_processed_tokens`, of "
+        "which an assertion says that it is no more than the request's tokens",
+    ),
     instead=(
         "its own price of a step needs profiles that it downloads, and the package has none",
         "scheduler: its Sarathi, which chunks prompts beside decodes as vLLM V1 does; its `vllm` is V0's, "

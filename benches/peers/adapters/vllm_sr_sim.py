@@ -21,6 +21,10 @@ ABOUT = About(
         "tokens a step: a chunk of that size for each request; requests that run: its slots, which its KV "
         "memory for 4,096 tokens each limits to 105",
     ),
+    differs=(
+        "a slot is free again after the request's time over the number of slots (`s_eff` of "
+        "`core/instance.py`), so few slots are in use at once, and its latencies hardly depend on the rate",
+    ),
 )
 
 
