@@ -39,6 +39,11 @@ class Case(NamedTuple):
         """Return the name under which measurements are kept."""
         return f"{self.work.name}/{self.work.requests}/{self.cost}"
 
+    def smaller_keys(self) -> list[str]:
+        """Return the keys of this case and of those of the same work with fewer requests."""
+        sizes = next(each for one in WORKS if self.work in (each := (one, one.longer(TIMES))))
+        return [Case(size, self.cost).key for size in sizes if size.requests <= self.work.requests]
+
 
 def cases(works: Collection[str] = ()) -> list[Case]:
     """Return all cases, or those of the named works."""
@@ -129,7 +134,9 @@ def measure(cache: Path, out: Path, only: list[str], works: list[str], rounds: i
     for number, case, name in _turns(chosen, cases(works), rounds):
         found = kept["peers"][name]
         before = found["runs"].get(case.key)
-        if case.key in found["errors"] or (before and before["cpu_s"][0] > PATIENCE_S):
+        # What failed at a size is not tried at a larger one.
+        failed = any(key in found["errors"] for key in case.smaller_keys())
+        if failed or (before and before["cpu_s"][0] > PATIENCE_S):
             continue
         try:
             took, said, answers = run(chosen[name], case, cache)

@@ -33,7 +33,9 @@ def prepare(cache: Path) -> None:
     folder = cache / NAME
     shutil.copytree(DRIVERS / "inference_lab", folder, dirs_exist_ok=True)
     environment = os.environ | {"CARGO_TARGET_DIR": str(folder / "target")}
-    subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=folder, check=True, env=environment)
+    subprocess.run(
+        ["cargo", "build", "--release", "--quiet", "--locked"], cwd=folder, check=True, env=environment
+    )
 
 
 def command(cache: Path, job: Path) -> list[str]:

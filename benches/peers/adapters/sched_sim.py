@@ -14,6 +14,7 @@ ABOUT = About(
     source="PyPI",
     costs=("linear", "own"),
     most_requests=8_000,
+    limit_s=90.0,
     definitions="as Paceline's; its TPOT of a request with one token is its TTFT",
     price="a roofline with 55% of the peak of computing and all of the bandwidth",
     instead=(

@@ -62,7 +62,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         of.blocks * u64::from(of.block_tokens) * KV_BYTES_PER_TOKEN,
     );
     let deployment = ModelConfig::from_toml(&config)?.deployment(None)?;
-    let topology = Topology::aggregated(deployment.cluster(), deployment.model.clone(), deployment.scheduler)?;
+    let topology =
+        Topology::aggregated(deployment.cluster(), deployment.model.clone(), deployment.scheduler)?;
     let mut engine = Engine::new(topology);
     let trace = fs::read_to_string(&job.trace)?;
     let mut requests = 0;
