@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benches.peers import adapters
-from benches.peers.adapter import HERE, Peer
+from benches.peers.adapter import HERE, About, Peer
 from benches.peers.answers import Answers, read_answers
 from benches.peers.work import WORKS, Deployment, Linear, Work, write_job
 
@@ -119,7 +119,7 @@ def measure(cache: Path, out: Path, only: list[str], works: list[str], rounds: i
     for name, peer in list(chosen.items()):
         before = kept["peers"].get(name, {"runs": {}, "errors": {}})
         kept["peers"][name] = {
-            "about": about(peer),
+            "about": about(peer.ABOUT),
             **{
                 part: {key: of for key, of in before[part].items() if key not in measured | {"install"}}
                 for part in ("runs", "errors")
@@ -192,9 +192,8 @@ def _first(answers: Answers, number: int = 20) -> list[list[float]]:
     return [[round(float(one), 6) for one in pair] for pair in pairs]
 
 
-def about(peer: Peer) -> dict[str, Any]:
+def about(of: About) -> dict[str, Any]:
     """Return what the tables say of a simulator."""
-    of = peer.ABOUT
     return {
         **{"name": of.name, "version": of.version, "source": of.source, "costs": list(of.costs)},
         **{

@@ -30,10 +30,13 @@ def write_tables(measured: Path, page: Path) -> None:
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise ValueError(f"{page.name} must have {BEGIN!r} and {END!r} once each, in this order")
     kept = json.loads(measured.read_text())
-    # Notes may have been corrected since it was measured; the version says that it is the same simulator.
-    for name, peer in peers().items():
-        if name in kept["peers"] and kept["peers"][name]["about"]["version"] == peer.ABOUT.version:
-            kept["peers"][name]["about"] = about(peer)
+    # In the order of the adapters. Notes may have been corrected since it was measured; the version says that
+    # it is the same simulator.
+    known = {name: peer.ABOUT for name, peer in peers().items() if name in kept["peers"]}
+    kept["peers"] = {name: kept["peers"][name] for name in (*known, *sorted(kept["peers"].keys() - known))}
+    for name, peer in kept["peers"].items():
+        if name in known and peer["about"]["version"] == known[name].version:
+            peer["about"] = about(known[name])
     block = f"{BEGIN}\n\n{tables(kept)}\n\n{END}"
     page.write_text(re.sub(re.escape(BEGIN) + ".*" + re.escape(END), lambda _: block, text, flags=re.DOTALL))
 
