@@ -1,0 +1,1 @@
+"""The simulators, a module each."""
