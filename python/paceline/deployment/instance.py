@@ -200,6 +200,7 @@ class Instance:
                 self.resolved_model,
                 tensor_parallel=self.tensor_parallel,
                 pipeline_parallel=self.pipeline_parallel,
+                kv_dtype=self.kv_dtype,
             )
         elif not isinstance(self.cost, Affine):
             model, gpu = self._need("the roofline")
@@ -467,6 +468,7 @@ class Instance:
                 self.resolved_model,
                 tensor_parallel=self.tensor_parallel,
                 pipeline_parallel=self.pipeline_parallel,
+                kv_dtype=self.kv_dtype,
                 experts_apart=self.cuda_graphs is not None,
             )
         model, gpu = self._need("the roofline")

@@ -26,6 +26,7 @@ def assemble(
     tensor_parallel: int = 1,
     data_parallel: int = 1,
     expert_parallel: bool = False,
+    kv_dtype: str = "auto",
 ) -> KernelProfile:
     """Make a model's profile of what the database has on a GPU.
 
@@ -50,6 +51,8 @@ def assemble(
         Groups of such ranks that share the experts of a mixture.
     expert_parallel
         Whether those are dealt out whole.
+    kv_dtype
+        Type of the KV cache, of which attention is taken; ``auto``: the model's.
 
     Returns
     -------
@@ -78,6 +81,7 @@ def assemble(
         ranks=tensor_parallel,
         data_parallel=data_parallel,
         expert_parallel=expert_parallel,
+        kv_dtype=kv_dtype,
     )
     attention = grouped(rank) if model.latent is None else latent(rank)
     dense = {**rank.once(), **attention.dense}
@@ -106,6 +110,7 @@ def assemble(
             "version": rank.version,
             "data_parallel": str(data_parallel),
             "expert_parallel": str(expert_parallel).lower(),
+            "kv_dtype": rank.cached,
             **rank.facts,
         },
     )

@@ -37,6 +37,8 @@ class Rank:
         Ranks of tensor parallelism.
     data_parallel, expert_parallel
         How experts are shared.
+    kv_dtype
+        Type of the KV cache; ``auto``: the model's.
     facts
         What was taken from where, filled in as tables are read.
     """
@@ -49,6 +51,7 @@ class Rank:
     ranks: int
     data_parallel: int
     expert_parallel: bool
+    kv_dtype: str = "auto"
     facts: dict[str, str] = field(default_factory=dict)
 
     def table(self, file: str) -> pl.DataFrame:
@@ -62,6 +65,11 @@ class Rank:
         return any(
             (r.gpu, r.backend, r.file) == (self.gpu, self.backend, file) for r in self.database.releases
         )
+
+    @property
+    def cached(self) -> str:
+        """The type of keys and values in the cache, as the database calls it."""
+        return self.model.dtype if self.kv_dtype == "auto" else self.kv_dtype
 
     @cached_property
     def system(self) -> dict[str, str]:

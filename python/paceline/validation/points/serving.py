@@ -150,6 +150,7 @@ def cluster_of(
             tensor_parallel=server.tensor_parallel,
             num_blocks=server.num_blocks,
             gpu_memory_utilization=server.memory,
+            kv_dtype=server.kv_dtype,
             max_model_len="auto",
             block_tokens={"vllm": 16, "sglang": 1, "trtllm": _TRTLLM[2]}[server.engine],
             cost=table_of(server, known)
