@@ -108,7 +108,8 @@ def _by_heads(rank: Rank, file: str, window: int, grid: Callable[[pl.DataFrame],
         there = ", ".join(map(str, known)) or "none"
         raise ConfigError(
             f"{file} of {rank.backend} on {rank.gpu} must have {heads} heads over {shared} key and value "
-            f"heads of {model.head_dim} in {rank.cached}{kind}, or fewer and more heads; it has {there} over as many"
+            f"heads of {model.head_dim} in {rank.cached}{kind}, or fewer and more heads; it has {there} "
+            "over as many"
         )
     if below != above:
         rank.facts["heads"] = f"{heads}, between {below[0]} and {above[0]} measured"
