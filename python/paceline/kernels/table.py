@@ -77,6 +77,9 @@ class Table:
     expert_token_s
         Seconds that the experts of a layer take for each token of all ranks, at least: where the server's
         kernel is slower than the measured one for many tokens.
+    experts_of
+        An engine and its version on the same GPU, ``sglang/0.5.14``, whose experts are taken among operators:
+        where the server's run in these kernels, and the profile's engine was measured with others.
 
     Raises
     ------
@@ -99,6 +102,7 @@ class Table:
     skew: bool = True
     row_s: float = 0.0
     expert_token_s: float = 0.0
+    experts_of: str = ""
 
     def __post_init__(self) -> None:
         _check.count("data_parallel of a Table", self.data_parallel)
@@ -133,7 +137,7 @@ class Table:
             raise ConfigError(
                 f"model of an Instance must be given with the profile {self.profile!r}, to be made up of it"
             )
-        experts = (self.data_parallel, self.expert_parallel)
+        experts = (self.data_parallel, self.expert_parallel, self.experts_of)
         return _assembled(where, model, tensor_parallel, kv_dtype, experts, _touched(where.database))
 
     @typed()
@@ -280,7 +284,7 @@ def _assembled(
     model: Model,
     tensor_parallel: int,
     kv_dtype: str,
-    experts: tuple[int, bool],
+    experts: tuple[int, bool, str],
     touched: int,
 ) -> KernelProfile:
     return assemble(
@@ -293,6 +297,7 @@ def _assembled(
         data_parallel=experts[0],
         expert_parallel=experts[1],
         kv_dtype=kv_dtype,
+        experts_of=experts[2],
     )
 
 

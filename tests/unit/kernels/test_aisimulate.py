@@ -190,6 +190,20 @@ def test_mxfp4_experts_run_on_8_bit_activations_where_there_are_such_kernels(fol
         assert profile.dense["experts"](64) == pytest.approx(1e-3 * 64 * times[names[-1]])
 
 
+def test_experts_may_be_those_of_another_engine(folder: Path) -> None:
+    moe = folder / "systems/data/toy/moe"
+    other = moe / "sglang/0.5.14/moe_perf.parquet"
+    other.parent.mkdir(parents=True)
+    thrice = pl.read_parquet(moe / "vllm/0.24.0/moe_perf.parquet").with_columns(pl.col("latency") / 3)
+    thrice.write_parquet(other)
+    profile = assemble(Database(folder), MIXTURE, "toy", experts_of="sglang/0.5.14")
+    assert profile.dense["experts"](64) == pytest.approx(1e-3 * 64 / 3)
+    assert profile.dense["router"](1) == pytest.approx(1e-3 * (1e-6 * 1024 * 2048 + 1))
+    assert (profile.facts["moe_perf_backend"], profile.facts["backend"]) == ("sglang", "vllm")
+    with pytest.raises(ConfigError, match=r"must have moe_perf of sglang 0\.5\.13 on toy"):
+        assemble(Database(folder), MIXTURE, "toy", experts_of="sglang/0.5.13")
+
+
 def test_data_parallel_ranks_gather_and_scatter_what_the_experts_need(folder: Path) -> None:
     path = folder / "shared.parquet"
     profile = assemble(Database(folder), MIXTURE, "toy", data_parallel=2, expert_parallel=True)

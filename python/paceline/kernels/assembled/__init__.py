@@ -27,6 +27,7 @@ def assemble(
     data_parallel: int = 1,
     expert_parallel: bool = False,
     kv_dtype: str = "auto",
+    experts_of: str = "",
 ) -> KernelProfile:
     """Make a model's profile of what the database has on a GPU.
 
@@ -53,6 +54,8 @@ def assemble(
         Whether those are dealt out whole.
     kv_dtype
         Type of the KV cache, of which attention is taken; ``auto``: the model's.
+    experts_of
+        An engine and its version, ``sglang/0.5.14``, whose experts are taken; empty: the backend's.
 
     Returns
     -------
@@ -82,6 +85,7 @@ def assemble(
         data_parallel=data_parallel,
         expert_parallel=expert_parallel,
         kv_dtype=kv_dtype,
+        experts_of=experts_of,
     )
     attention = grouped(rank) if model.latent is None else latent(rank)
     dense = {**rank.once(), **attention.dense}

@@ -39,6 +39,8 @@ class Rank:
         How experts are shared.
     kv_dtype
         Type of the KV cache; ``auto``: the model's.
+    experts_of
+        An engine and its version, ``sglang/0.5.14``, whose experts are taken; empty: the backend's.
     facts
         What was taken from where, filled in as tables are read.
     """
@@ -52,11 +54,23 @@ class Rank:
     data_parallel: int
     expert_parallel: bool
     kv_dtype: str = "auto"
+    experts_of: str = ""
     facts: dict[str, str] = field(default_factory=dict)
 
     def table(self, file: str) -> pl.DataFrame:
         """Return a table of the backend, and note its version."""
-        release = self.database.find(self.gpu, file, backend=self.backend, version=self.version)
+        return self._released(file, self.backend, self.version)
+
+    def expert_table(self) -> pl.DataFrame:
+        """Return the table of experts, and note whose it is."""
+        if not self.experts_of:
+            return self.table("moe_perf")
+        backend, _, version = self.experts_of.partition("/")
+        self.facts["moe_perf_backend"] = backend
+        return self._released("moe_perf", backend, version or None)
+
+    def _released(self, file: str, backend: str, version: str | None) -> pl.DataFrame:
+        release = self.database.find(self.gpu, file, backend=backend, version=version)
         self.facts[f"{file}_version"] = release.version
         return self.database.table(release)
 

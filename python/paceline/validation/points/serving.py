@@ -98,6 +98,7 @@ def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> 
         profile=f"aisimulate/{gpu}/{server.engine}/{version}",
         expert_parallel=server.expert_parallel,
         expert_token_s=slow,
+        experts_of=_experts_of(server, known),
     )
 
 
@@ -109,6 +110,19 @@ def _own(server: Server) -> str | None:
     if name not in {entry.name for entry in shipped()} or model != Model.load(model.name):
         return None
     return name
+
+
+def _experts_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> str:
+    """Return the engine whose tables have a server's experts; empty: its own.
+
+    InferenceX's scripts of 2026 for DeepSeek under TensorRT-LLM on B200 set ``MOE_BACKEND="TRTLLM"``; those
+    of 2025, which dealt out the experts, ``DEEPGEMM``. Of 8-bit experts its tables have DeepGEMM's alone, and
+    SGLang's have TensorRT-LLM's, by way of FlashInfer.
+    """
+    experts, versions = server.model.experts, known.get((_PROFILE_GPUS["b200"], "sglang"), ())
+    eight = experts is not None and server.model.expert_dtype == "fp8"
+    here = server.engine == "trtllm" and server.gpu == "b200" and not server.expert_parallel
+    return f"sglang/{versions[-1]}" if here and eight and versions else ""
 
 
 def _marlin_token_s(server: Server) -> float:

@@ -64,7 +64,7 @@ def _point(place: str, row: Row) -> Point:
     flags = (
         _sweep_flags(key, precision, concurrency)
         if sweep
-        else flags_of(engine, model.name, gpu, tensor, (row["isl"], concurrency), version)
+        else flags_of(engine, model.name, gpu, (tensor, whole), (row["isl"], concurrency), version)
     )
     return Point(
         id=place,

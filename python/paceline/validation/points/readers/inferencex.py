@@ -60,7 +60,7 @@ def _point(place: str, row: Row) -> Point:
     throughput = row["output_tput_per_gpu"]
     engine = _ENGINES[row["framework"]]
     version = engine_version(row["image"])
-    flags = flags_of(engine, model.name, gpu, tensor, (row["isl"], row["conc"]), version)
+    flags = flags_of(engine, model.name, gpu, (tensor, dealt > 1), (row["isl"], row["conc"]), version)
     return Point(
         id=place,
         server=Server(

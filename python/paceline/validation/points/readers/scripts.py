@@ -39,25 +39,31 @@ class Flags(NamedTuple):
 
 
 def flags_of(
-    engine: Engine, model: str, gpu: str, tensor: int, load: tuple[int, int], version: str = ""
+    engine: Engine, model: str, gpu: str, split: tuple[int, bool], load: tuple[int, int], version: str = ""
 ) -> Flags:
-    """Return the flags of a server of ``tensor`` GPUs, for prompts of a length and requests in flight.
+    """Return the flags of a server of so many GPUs, for prompts of a length and requests in flight.
+
+    ``split`` says whether experts are dealt out whole, too.
 
     Examples
     --------
-    >>> flags_of("sglang", "deepseek-r1", "b200", 8, (1024, 64)).receive_interval
+    >>> flags_of("sglang", "deepseek-r1", "b200", (8, False), (1024, 64)).receive_interval
     30
-    >>> flags_of("trtllm", "deepseek-r1", "h200", 8, (8192, 64)).max_num_batched_tokens
+    >>> flags_of("trtllm", "deepseek-r1", "b200", (8, True), (1024, 4)).max_num_batched_tokens
+    1152
+    >>> flags_of("trtllm", "deepseek-r1", "h200", (8, True), (8192, 64)).max_num_batched_tokens
     8320
-    >>> flags_of("vllm", "gpt-oss-120b", "b200", 8, (1024, 64)).kv_dtype
+    >>> flags_of("vllm", "gpt-oss-120b", "b200", (8, False), (1024, 64)).kv_dtype
     'fp8'
     """
     prompt, concurrency = load
     deepseek = model.startswith("deepseek")
     if engine == "sglang" and deepseek:
-        return _sglang(gpu, tensor, concurrency)
+        return _sglang(gpu, split[0], concurrency)
     if engine == "trtllm" and deepseek:  # dsr1_fp8_h200_trt.sh, dsr1_fp8_b200_trt.sh
-        tokens = max(8192, (concurrency + prompt + 64 + 63) // 64 * 64)
+        tokens = (concurrency + prompt + 64 + 63) // 64 * 64
+        if gpu == "h200" or not split[1]:  # dsr1_fp8_b200_trt_slurm.sh of 2025 deals out, without a least
+            tokens = max(8192, tokens)
         return Flags(max_num_batched_tokens=tokens, memory=0.75 if gpu == "h200" else 0.8, kv_dtype="fp8")
     if engine == "trtllm":  # gptoss_fp4_h200_trt.sh, gptoss_fp4_b200_trt.sh
         kv_dtype = "auto" if gpu == "h200" else "fp8"
