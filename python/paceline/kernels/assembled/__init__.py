@@ -106,15 +106,20 @@ def assemble(
         collectives=exchange,
         tensor_parallel=tensor_parallel,
         whole_attention=attention.whole,
-        facts={
-            "format": "aisimulate",
-            "model": model.name,
-            "gpu": gpu,
-            "backend": backend,
-            "version": rank.version,
-            "data_parallel": str(data_parallel),
-            "expert_parallel": str(expert_parallel).lower(),
-            "kv_dtype": rank.cached,
-            **rank.facts,
-        },
+        facts=_facts(rank),
     )
+
+
+def _facts(rank: Rank) -> dict[str, str]:
+    """Return what was asked for, and what was taken from where."""
+    return {
+        "format": "aisimulate",
+        "model": rank.model.name,
+        "gpu": rank.gpu,
+        "backend": rank.backend,
+        "version": rank.version,
+        "data_parallel": str(rank.data_parallel),
+        "expert_parallel": str(rank.expert_parallel).lower(),
+        "kv_dtype": rank.cached,
+        **rank.facts,
+    }
