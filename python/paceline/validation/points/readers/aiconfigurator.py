@@ -6,7 +6,7 @@ from pathlib import Path
 
 from paceline.validation.points.names import gpu_of, model_of
 from paceline.validation.points.point import Engine, Point, Server
-from paceline.validation.points.readers.scripts import Flags, fitted_on, flags_of
+from paceline.validation.points.readers.scripts import Flags, deals_out, fitted_on, flags_of
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import (
     APART,
@@ -57,6 +57,7 @@ def _point(place: str, row: Row) -> Point:
     version = version if version[:1].isdigit() else ""
     measured = known(ttft=1e-3 * row["silicon_ttft_ms"], tpot=1e-3 * row["silicon_tpot_ms"])
     sweep = row["source"].startswith(_SWEEP)
+    whole = whole or deals_out(_ENGINES[row["backend"]], model.name, gpu, version)
     key = (row["backend"], version, model.name)
     least = _LEAST.get(key) if sweep else None
     engine, concurrency = _ENGINES[row["backend"]], row["concurrency"]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from paceline.validation.points.point import Engine
 
-__all__ = ["Flags", "fitted_on", "flags_of"]
+__all__ = ["Flags", "deals_out", "fitted_on", "flags_of"]
 
 
 class Flags(NamedTuple):
@@ -93,6 +93,21 @@ def _minimax(gpu: str, version: str, prompt: int) -> Flags:
     if gpu == "b200" and version.startswith("0.19"):
         return Flags(max_num_batched_tokens=2 * prompt, memory=0.9, kv_dtype="fp8")
     return Flags(memory=0.9 if gpu.startswith("h100") else 0.95)
+
+
+def deals_out(engine: Engine, model: str, gpu: str, version: str) -> bool:
+    """Whether a script has ranks hold whole experts where the data have each of them split.
+
+    minimaxm2.5_fp8_h200.sh, and minimaxm2.5_fp8_b200.sh before vLLM 0.19, set ``--enable-expert-parallel``
+    for one rank of experts, too.
+
+    Examples
+    --------
+    >>> [deals_out("vllm", "minimax-m2.5", "b200", version) for version in ("0.17.0", "0.19.0")]
+    [True, False]
+    """
+    early = gpu == "b200" and not version.startswith("0.19")
+    return engine == "vllm" and model == "minimax-m2.5" and (gpu == "h200" or early)
 
 
 def fitted_on(engine: Engine, version: str, model: str, gpu: str) -> str:
