@@ -21,7 +21,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from paceline._least_squares import Floats, fit_logs
+from paceline._least_squares import Floats, fit_bounded
 from paceline.cost.matrices import expert_numbers
 from paceline.cost.mixture import covered_experts, slowest_rank
 from paceline.errors import ConfigError
@@ -137,7 +137,9 @@ def fit(works: Iterable[Work], *, add: bool, fixed: Mapping[str, float]) -> dict
 
     start = np.log([START[name] for name in names])
     high = np.log([1e-3 if name == "kernel_s" else 1.0 for name in names])
-    found = fit_logs(residuals, start, start - 7, high, differences=(1e-4,), evaluations=200, tolerance=1e-10)
+    found = fit_bounded(
+        residuals, start, start - 7, high, differences=(1e-4,), evaluations=200, tolerance=1e-10
+    )
     return {**fixed, **dict(zip(names, np.exp(found).tolist(), strict=True))}
 
 

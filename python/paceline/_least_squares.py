@@ -1,4 +1,4 @@
-"""Least squares over a few positive numbers, by their logarithms."""
+"""Least squares over a few bounded numbers: seconds, or logarithms of what is positive."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from paceline.errors import ConfigError
 
-__all__ = ["Floats", "fit_logs"]
+__all__ = ["Floats", "fit_bounded"]
 
 Floats = NDArray[np.float64]
 
 
-def fit_logs(
+def fit_bounded(
     residuals: Callable[[Floats], Floats],
     start: Floats,
     low: Floats,
@@ -25,7 +25,7 @@ def fit_logs(
     evaluations: int,
     tolerance: float,
 ) -> Floats:
-    """Return the logarithms within bounds at which a sum of squares is least.
+    """Return the numbers within bounds at which a sum of squares is least.
 
     SciPy's trust-region method runs once for each of ``differences``, each run from the best result so far.
     Nothing is random: the same input gives the same result.
@@ -33,16 +33,16 @@ def fit_logs(
     Parameters
     ----------
     residuals
-        The deviations, by the logarithms.
+        The deviations, by the numbers.
     start, low, high
         The start, and the bounds.
     differences
-        Steps of a logarithm that slopes are measured over. Replays move in small jumps, so a step must be far
+        Steps of a number that slopes are measured over. Replays move in small jumps, so a step must be far
         above the jumps.
     evaluations
         The most steps of one run.
     tolerance
-        Share by which the sum of squares, or the logarithms, must change for a run to continue.
+        Share by which the sum of squares, or the numbers, must change for a run to continue.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def fit_logs(
     >>> x = np.array([1.0, 2.0, 4.0])
     >>> line = lambda logs: np.log(np.exp(logs[0]) + np.exp(logs[1]) * x) - np.log(3.0 + 0.5 * x)
     >>> low, high = np.full(2, -5.0), np.full(2, 5.0)
-    >>> found = fit_logs(
+    >>> found = fit_bounded(
     ...     line, np.zeros(2), low, high, differences=(1e-3,), evaluations=50, tolerance=1e-9
     ... )
     >>> np.exp(found).round(3).tolist()
@@ -81,15 +81,15 @@ def fit_logs(
 def _slopes(
     residuals: Callable[[Floats], Floats], difference: float, high: Floats
 ) -> Callable[[Floats], Floats]:
-    """Return the slopes of the residuals by finite differences, a column for each logarithm."""
+    """Return the slopes of the residuals by finite differences, a column for each number."""
 
-    def at(logs: Floats) -> Floats:
-        here = residuals(logs)
+    def at(point: Floats) -> Floats:
+        here = residuals(point)
         columns = []
-        for index in range(len(logs)):
-            there = np.array(logs)
+        for index in range(len(point)):
+            there = np.array(point)
             # Inwards where the upper bound is near.
-            step = difference if logs[index] + difference <= high[index] else -difference
+            step = difference if point[index] + difference <= high[index] else -difference
             there[index] += step
             columns.append((residuals(there) - here) / step)
         return np.array(columns).T

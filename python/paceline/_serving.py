@@ -92,7 +92,11 @@ def _lockstep(
     cost, model, ranks = instance.cost, instance.resolved_model, instance.tensor_parallel
     assert is_table(cost), "Invariant: checked by the cluster"
     own = cost.to_wire(
-        model, tensor_parallel=ranks, pipeline_parallel=instance.pipeline_parallel, shared=False
+        model,
+        tensor_parallel=ranks,
+        pipeline_parallel=instance.pipeline_parallel,
+        kv_dtype=instance.kv_dtype,
+        shared=False,
     )
     tokens, seqs = policy.scheduler.sized_for(instance.default_batching())
     wires[instance, policy.scheduler]["cost"] = instance.padded(own, tokens, seqs)

@@ -59,6 +59,8 @@ class EngineHost:
         Seconds of each step that no kernel explains.
     request_s
         Seconds of each step for each request that runs in it.
+    prompt_step_s
+        Seconds that a step with prompt tokens takes at least.
     flags
         The flags of the servers on which it was measured.
     kernels
@@ -89,13 +91,14 @@ class EngineHost:
     frontend_s: float = 0.0
     step_s: float = 0.0
     request_s: float = 0.0
+    prompt_step_s: float = 0.0
     flags: str = ""
     kernels: str = ""
     source: str = ""
     spread: str = ""
 
     def __post_init__(self) -> None:
-        for field in ("frontend_s", "step_s", "request_s"):
+        for field in ("frontend_s", "step_s", "request_s", "prompt_step_s"):
             _check.seconds(f"{field} of host {self.name!r}", getattr(self, field))
 
     @classmethod
@@ -229,7 +232,9 @@ class EngineHost:
         )
 
     def _beside(self, instance: Instance) -> Instance:
-        """Return an instance whose steps take the host's time, too."""
+        """Return an instance whose steps take the host's time, too, and have the larger least time."""
+        floor = max(instance.prompt_step_s, self.prompt_step_s)
+        instance = replace(instance, prompt_step_s=floor) if floor != instance.prompt_step_s else instance
         if not (self.step_s or self.request_s):
             return instance
         cost = instance.cost

@@ -55,6 +55,15 @@ def test_a_front_end_delays_the_first_token_alone() -> None:
     assert (later["tpot"] - plain["tpot"]).to_list() == pytest.approx([0.0] * 20, abs=1e-9)
 
 
+def test_a_step_with_prompts_ends_after_its_launches(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('engine = "vllm"\nfirst = "1"\nlast = "1"\nprompt_step_s = 0.5\n')
+    cluster = served_by(Roofline())
+    plain, later = (replay(LOAD, cluster, host=one).requests for one in (None, str(tmp_path / "mine.toml")))
+    # One step computes all prompts, which takes far less than half a second; the others only decode.
+    assert later["ttft"].to_list() == [0.5] * 20
+    assert later["tpot"].to_list() == plain["tpot"].to_list()
+
+
 def test_a_host_holds_for_its_versions_alone() -> None:
     held = {version: EngineHost.of("vllm", version) for version in ("0.11.0", "0.11.1", "0.12.0", "0.13.0")}
     assert {version: host and host.name for version, host in held.items()} == {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from paceline._least_squares import Floats, fit_logs
+from paceline._least_squares import Floats, fit_bounded
 
 pytest.importorskip("scipy")
 
@@ -13,7 +13,7 @@ pytest.importorskip("scipy")
 def fit(residuals: object, start: list[float], low: list[float], high: list[float]) -> list[float]:
     """Fit numbers within bounds, all of them given as such, and return what was found."""
     logs = [np.log(values) for values in (start, low, high)]
-    found = fit_logs(residuals, *logs, differences=(1e-2, 1e-3), evaluations=60, tolerance=1e-9)  # type: ignore[arg-type]
+    found = fit_bounded(residuals, *logs, differences=(1e-2, 1e-3), evaluations=60, tolerance=1e-9)  # type: ignore[arg-type]
     return [float(value) for value in np.exp(found)]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from paceline._arguments import typed
 from paceline._check import instance_of
 from paceline._core import VERSION
-from paceline._least_squares import fit_logs
+from paceline._least_squares import fit_bounded
 from paceline.calibration.candidate import Candidate
 from paceline.calibration.fit import Fit, Residual
 from paceline.calibration.observation import Observation
@@ -107,7 +107,7 @@ def calibrate(problem: Problem, *, report: Callable[[int, float], object] | None
         return np.array(found)
 
     low, high = (np.log([getattr(of, side) for of in parameters]) for side in ("low", "high"))
-    best = fit_logs(
+    best = fit_bounded(
         residuals,
         np.log([of.start for of in parameters]),
         low,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from os import PathLike
 from pathlib import Path
 from typing import Final
@@ -20,7 +21,7 @@ import polars as pl
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
-from paceline._least_squares import Floats, fit_logs
+from paceline._least_squares import Floats, fit_bounded
 from paceline.benchmarks.clients import Replayed, replayed
 from paceline.benchmarks.reading import read_benches
 from paceline.deployment import Cluster
@@ -33,12 +34,14 @@ __all__ = ["CONSTANTS", "HostFit", "fit_host"]
 
 #: What is fitted, by the names of an EngineHost.
 CONSTANTS: Final = ("frontend_s", "step_s", "request_s")
-#: Starts in seconds, and bounds: a microsecond (0.01 for each request) counts as none.
-_START, _LOW, _HIGH = (
-    np.log([0.005, 0.0005, 0.00001]),
-    np.log([1e-6, 1e-6, 1e-8]),
-    np.log([1.0, 0.1, 0.01]),
-)
+#: The seconds of each that are 1 in the fit, how many of them are the most, and those that are tried as
+#: starts. Means of TTFT and TPOT are nearly straight lines in the seconds, with jumps where requests join
+#: other steps. In logarithms a constant near 0 has no slope, and a fit ends there.
+_UNIT, _MOST = np.array([0.01, 0.0005, 0.00002]), np.array([100.0, 200.0, 500.0])
+_TRIED: Final = ((0.0, 0.5, 2.0, 6.0), (0.0, 1.0, 3.0), (0.0, 1.0, 4.0))
+#: Of those, so many are fitted from, unless one fit is this close.
+_STARTS: Final = 3
+_EXACT: Final = 1e-4
 #: Parts of a run, by when requests were sent, whose means are compared.
 _PARTS: Final = 8
 _LEAST: Final = 4
@@ -185,32 +188,51 @@ def _fits(
     runs: _Runs, report: Callable[[int, float], object] | None
 ) -> list[tuple[float, Mapping[str, float]]]:
     """Return the root mean square and the constants of the fit of all, and of those without each of them."""
+    tried = sorted((_size(runs, np.array(units)), units) for units in product(*_TRIED))
     fits: list[tuple[float, Mapping[str, float]]] = []
     for done, without in enumerate((None, *range(len(CONSTANTS))), start=1):
         free = [at for at in range(len(CONSTANTS)) if at != without]
-
-        def constants(logs: Floats, free: Sequence[int] = free) -> dict[str, float]:
-            seconds = dict.fromkeys(CONSTANTS, 0.0)
-            for at, log in zip(free, logs, strict=True):
-                # To a tenth of a microsecond, or a nanosecond for each request: no run is known better.
-                seconds[CONSTANTS[at]] = float(np.round(np.exp(log), 9))
-            return seconds
-
-        logs = fit_logs(
-            lambda logs, at=constants: runs.off(at(logs), held=False),  # type: ignore[misc]
-            _START[free],
-            _LOW[free],
-            _HIGH[free],
-            differences=(0.3, 0.05),
-            evaluations=12,
-            tolerance=1e-4,
-        )
-        found = constants(logs)
-        off = float(np.sqrt(np.mean(runs.off(found, held=False) ** 2)))
+        starts = [np.array(units) for _, units in tried if without is None or units[without] == 0.0]
+        off, found = _fit(runs, starts[0], free)
+        for start in starts[1:_STARTS] if without is None else ():
+            if off > _EXACT:
+                off, found = min((off, found), _fit(runs, start, free), key=_cost)
         fits.append((off, found))
         if report is not None:
             report(done, off)
     return fits
+
+
+def _fit(runs: _Runs, start: Floats, free: Sequence[int]) -> tuple[float, Mapping[str, float]]:
+    """Return the root mean square and the constants of one fit, of which those that are not free stay."""
+
+    def whole(units: Floats) -> Floats:
+        all_units = np.array(start)
+        all_units[free] = units
+        return all_units
+
+    found = whole(
+        fit_bounded(
+            lambda units: runs.off(_seconds(whole(units)), held=False),
+            start[free],
+            np.zeros(len(free)),
+            _MOST[free],
+            differences=(0.3, 0.05),
+            evaluations=12,
+            tolerance=1e-6,
+        )
+    )
+    return _size(runs, found), _seconds(found)
+
+
+def _seconds(units: Floats) -> dict[str, float]:
+    """Return the constants, to a nanosecond: no run is known better."""
+    return {name: float(np.round(one, 9)) for name, one in zip(CONSTANTS, units * _UNIT, strict=True)}
+
+
+def _size(runs: _Runs, units: Floats) -> float:
+    """Return the root mean square of constants, on the requests of the fit."""
+    return float(np.sqrt(np.mean(runs.off(_seconds(units), held=False) ** 2)))
 
 
 def _cost(fit: tuple[float, Mapping[str, float]]) -> float:

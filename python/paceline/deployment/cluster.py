@@ -99,6 +99,11 @@ class Cluster:
                     f"instances of a Cluster in lockstep must be equal, with a Table of data_parallel "
                     f"{len(instances)}, was {ranks}"
                 )
+            if instances[0].prompt_step_s:
+                raise ConfigError(
+                    "prompt_step_s of instances in lockstep must be 0, since their steps are priced in "
+                    f"parts, was {instances[0].prompt_step_s}"
+                )
 
     @typed()
     def with_room_for(self, trace: Trace) -> Cluster:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
+from paceline._clock import ticks
 from paceline._toml import build, dump, parse
 from paceline.cost import Affine, Roofline
 from paceline.cost.traffic import traffic_wire
@@ -95,6 +96,9 @@ class Instance:
     cuda_graphs
         The CUDA graphs to whose sizes steps are padded, as :class:`CudaGraphs`. None: a step takes the time
         of its own tokens.
+    prompt_step_s
+        Seconds that a step with prompt tokens takes at least: no CUDA graph holds such a step whole, so that
+        the host launches it piece by piece. Steps that only decode have no such time.
 
     Raises
     ------
@@ -126,8 +130,10 @@ class Instance:
     served_model_name: str | None = None
     speculation: Speculation | None = None
     cuda_graphs: CudaGraphs | None = None
+    prompt_step_s: float = 0.0
 
     def __post_init__(self) -> None:
+        _check.seconds("prompt_step_s of an Instance", self.prompt_step_s)
         _check.count("tensor_parallel of an Instance", self.tensor_parallel)
         _check.count("pipeline_parallel of an Instance", self.pipeline_parallel)
         _check.count(
@@ -200,6 +206,7 @@ class Instance:
                 self.resolved_model,
                 tensor_parallel=self.tensor_parallel,
                 pipeline_parallel=self.pipeline_parallel,
+                kv_dtype=self.kv_dtype,
             )
         elif not isinstance(self.cost, Affine):
             model, gpu = self._need("the roofline")
@@ -342,7 +349,7 @@ class Instance:
             "kv_bytes_per_token": self._moved_bytes(),
             "kv_layers": 1 if self.resolved_model is None else self.resolved_model.mixers,
             **self._states(),
-            "cost": self.padded(self._cost(), tokens, seqs),
+            "cost": self._floored(self.padded(self._cost(), tokens, seqs)),
             **({} if traffic is None else {"traffic": traffic}),
             **self._speculation(tokens, seqs, tiered=tiered),
         }
@@ -358,6 +365,10 @@ class Instance:
             speculation=self.speculation,
         )
         return {"kind": "graphs", "captured": captured, "cost": cost}
+
+    def _floored(self, cost: dict[str, Any]) -> dict[str, Any]:
+        floor = ticks(self.prompt_step_s)
+        return {"kind": "floor", "prompts": floor, "cost": cost} if floor else cost
 
     def _speculation(self, tokens: int, seqs: int, *, tiered: bool) -> dict[str, Any]:
         if self.speculation is None:
@@ -467,6 +478,7 @@ class Instance:
                 self.resolved_model,
                 tensor_parallel=self.tensor_parallel,
                 pipeline_parallel=self.pipeline_parallel,
+                kv_dtype=self.kv_dtype,
                 experts_apart=self.cuda_graphs is not None,
             )
         model, gpu = self._need("the roofline")

@@ -77,6 +77,9 @@ class Table:
     expert_token_s
         Seconds that the experts of a layer take for each token of all ranks, at least: where the server's
         kernel is slower than the measured one for many tokens.
+    experts_of
+        An engine and its version on the same GPU, ``sglang/0.5.14``, whose experts are taken among operators:
+        where the server's run in these kernels, and the profile's engine was measured with others.
 
     Raises
     ------
@@ -99,6 +102,7 @@ class Table:
     skew: bool = True
     row_s: float = 0.0
     expert_token_s: float = 0.0
+    experts_of: str = ""
 
     def __post_init__(self) -> None:
         _check.count("data_parallel of a Table", self.data_parallel)
@@ -108,13 +112,17 @@ class Table:
             _check.seconds("overhead_s of a Table", self.overhead_s)
 
     @typed()
-    def read(self, model: Model | None = None, *, tensor_parallel: int = 1) -> KernelProfile:
+    def read(
+        self, model: Model | None = None, *, tensor_parallel: int = 1, kv_dtype: str = "auto"
+    ) -> KernelProfile:
         """Return the profile; a file is read again only if it has changed.
 
         Parameters
         ----------
         model, tensor_parallel
             The model and split to assemble from operators, if the profile is one of operators.
+        kv_dtype
+            Type of the KV cache, by which attention is chosen among operators.
 
         Raises
         ------
@@ -129,8 +137,8 @@ class Table:
             raise ConfigError(
                 f"model of an Instance must be given with the profile {self.profile!r}, to be made up of it"
             )
-        touched = _touched(where.database)
-        return _assembled(where, model, tensor_parallel, self.data_parallel, self.expert_parallel, touched)
+        experts = (self.data_parallel, self.expert_parallel, self.experts_of)
+        return _assembled(where, model, tensor_parallel, kv_dtype, experts, _touched(where.database))
 
     @typed()
     def step_overhead_s(self, profile: KernelProfile | None = None) -> float:
@@ -148,13 +156,18 @@ class Table:
 
     @typed()
     def check(
-        self, model: Model | None = None, *, tensor_parallel: int = 1, pipeline_parallel: int = 1
+        self,
+        model: Model | None = None,
+        *,
+        tensor_parallel: int = 1,
+        pipeline_parallel: int = 1,
+        kv_dtype: str = "auto",
     ) -> None:
         """Refuse a model and split that the profile has no kernels for.
 
         Parameters
         ----------
-        model, tensor_parallel, pipeline_parallel
+        model, tensor_parallel, pipeline_parallel, kv_dtype
             As for :meth:`to_wire`.
 
         Raises
@@ -162,7 +175,7 @@ class Table:
         ConfigError
             As :meth:`to_wire` does.
         """
-        step = self._step(model, tensor_parallel, pipeline_parallel)
+        step = self._step(model, tensor_parallel, pipeline_parallel, kv_dtype)
         step.tokens()
         step.rows()
         for kind in ("decode", "prefill", "mixed"):
@@ -175,6 +188,7 @@ class Table:
         *,
         tensor_parallel: int = 1,
         pipeline_parallel: int = 1,
+        kv_dtype: str = "auto",
         shared: bool = True,
         experts_apart: bool = False,
     ) -> dict[str, Any]:
@@ -188,6 +202,8 @@ class Table:
             Ranks that a layer is split over.
         pipeline_parallel
             Stages that the layers are cut into; hidden state and residual go from one to the next.
+        kv_dtype
+            Type of the KV cache, as for :meth:`read`.
         shared
             Whether what data-parallel ranks share is in it: experts and exchanges.
         experts_apart
@@ -198,7 +214,7 @@ class Table:
         ConfigError
             If the profile lacks a kernel of the model, or is of another split, or there is no model.
         """
-        step = self._step(model, tensor_parallel, pipeline_parallel)
+        step = self._step(model, tensor_parallel, pipeline_parallel, kv_dtype)
         profile, layers = step.profile, step.shape.layers
         skew = profile.skew if self.skew else None
         experts = step.experts() if shared and experts_apart else None
@@ -225,7 +241,13 @@ class Table:
         """
         return _curve(self._step(model, tensor_parallel).shared())
 
-    def _step(self, model: Model | None, tensor_parallel: int, pipeline_parallel: int = 1) -> StepKernels:
+    def _step(
+        self,
+        model: Model | None,
+        tensor_parallel: int,
+        pipeline_parallel: int = 1,
+        kv_dtype: str = "auto",
+    ) -> StepKernels:
         shape = self.shape
         if shape is None:
             if model is None:
@@ -237,7 +259,7 @@ class Table:
                     f"of {model.layers}"
                 )
             shape = Shape.of(model)
-        profile = self.read(model, tensor_parallel=tensor_parallel)
+        profile = self.read(model, tensor_parallel=tensor_parallel, kv_dtype=kv_dtype)
         return StepKernels(
             profile,
             shape,
@@ -258,7 +280,12 @@ def _read(path: str, touched: int) -> KernelProfile:
 
 @lru_cache(maxsize=8)
 def _assembled(
-    of: Operators, model: Model, tensor_parallel: int, data_parallel: int, expert_parallel: bool, touched: int
+    of: Operators,
+    model: Model,
+    tensor_parallel: int,
+    kv_dtype: str,
+    experts: tuple[int, bool, str],
+    touched: int,
 ) -> KernelProfile:
     return assemble(
         Database(of.database),
@@ -267,8 +294,10 @@ def _assembled(
         backend=of.backend,  # type: ignore[arg-type]  # any that the database has
         version=of.version,
         tensor_parallel=tensor_parallel,
-        data_parallel=data_parallel,
-        expert_parallel=expert_parallel,
+        data_parallel=experts[0],
+        expert_parallel=experts[1],
+        kv_dtype=kv_dtype,
+        experts_of=experts[2],
     )
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from paceline._least_squares import Floats, fit_logs
+from paceline._least_squares import Floats, fit_bounded
 from paceline.cost import Efficiency, Roofline
 from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
@@ -265,7 +265,7 @@ def fit_roofline(
 def _fit_positive(residuals: Callable[[Floats], Floats], start: Floats, most: Floats) -> Floats:
     """Return the numbers up to ``most`` that make the sum of squares least."""
     logs = np.log(start)
-    found = fit_logs(
+    found = fit_bounded(
         lambda of: residuals(np.exp(of)),
         logs,
         logs - _RANGE,

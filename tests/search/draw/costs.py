@@ -20,6 +20,13 @@ def affine(source: Source) -> Wire:
 
 
 def cost(source: Source) -> Wire:
+    drawn = _padded(source)
+    if not source.chance(0.1):
+        return drawn
+    return {"kind": "floor", "prompts": source.ticks(0, 60), "cost": drawn}
+
+
+def _padded(source: Source) -> Wire:
     drawn = _unpadded(source)
     if not source.chance(0.2):
         return drawn

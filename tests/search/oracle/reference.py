@@ -46,8 +46,8 @@ def _affine(case: Case) -> Case:
 
 
 def _straight(cost: dict[str, Any]) -> dict[str, Any]:
-    """Return an affine cost in place of another; graphs stay."""
-    if cost["kind"] == "graphs":
+    """Return an affine cost in place of another; graphs and a floor stay."""
+    if cost["kind"] in ("floor", "graphs"):
         return {**cost, "cost": _straight(cost["cost"])}
     if cost["kind"] == "affine":
         return cost

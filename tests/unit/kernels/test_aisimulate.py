@@ -109,6 +109,23 @@ def test_a_model_is_made_up_of_operators(folder: Path) -> None:
     assert profile.dense["act_fn"](1) == pytest.approx(3e-6 + 3 * 14336 * 2 / 1e12)
 
 
+def test_attention_is_that_of_the_caches_type(folder: Path) -> None:
+    """A cache of 8 bits halves what a decode reads: as measured here, half the time of 16 bits."""
+    for name in ("generation_attention_perf", "context_attention_perf"):
+        path = folder / f"systems/data/toy/attention/vllm/0.24.0/{name}.parquet"
+        rows = pl.read_parquet(path)
+        eight = rows.with_columns(pl.lit("fp8").alias("kv_cache_dtype"), pl.col("latency") / 2)
+        pl.concat([rows, eight]).write_parquet(path)
+    database = Database(folder)
+    sixteen, eight_bits = (assemble(database, MODEL, "toy", kv_dtype=dtype) for dtype in ("auto", "fp8"))
+    assert sixteen.decode is not None
+    assert eight_bits.decode is not None
+    assert eight_bits.decode(0, 0, 8, 16) == sixteen.decode(0, 0, 8, 16) / 2 == pytest.approx(0.064)
+    assert eight_bits.facts["kv_dtype"] == "fp8"
+    with pytest.raises(ConfigError, match="must have 32 heads over 8 key and value heads of 128 in float16"):
+        assemble(database, MODEL, "toy", kv_dtype="float16")
+
+
 def test_heads_that_were_not_measured_lie_between_those_that_were(folder: Path) -> None:
     profile = assemble(Database(folder), replace(MODEL, heads=24, kv_heads=8), "toy")
     assert profile.decode is not None
@@ -171,6 +188,20 @@ def test_mxfp4_experts_run_on_8_bit_activations_where_there_are_such_kernels(fol
         profile = assemble(Database(folder), four_bits, "toy")
         assert profile.facts["moe_dtype"] == names[-1]
         assert profile.dense["experts"](64) == pytest.approx(1e-3 * 64 * times[names[-1]])
+
+
+def test_experts_may_be_those_of_another_engine(folder: Path) -> None:
+    moe = folder / "systems/data/toy/moe"
+    other = moe / "sglang/0.5.14/moe_perf.parquet"
+    other.parent.mkdir(parents=True)
+    thrice = pl.read_parquet(moe / "vllm/0.24.0/moe_perf.parquet").with_columns(pl.col("latency") / 3)
+    thrice.write_parquet(other)
+    profile = assemble(Database(folder), MIXTURE, "toy", experts_of="sglang/0.5.14")
+    assert profile.dense["experts"](64) == pytest.approx(1e-3 * 64 / 3)
+    assert profile.dense["router"](1) == pytest.approx(1e-3 * (1e-6 * 1024 * 2048 + 1))
+    assert (profile.facts["moe_perf_backend"], profile.facts["backend"]) == ("sglang", "vllm")
+    with pytest.raises(ConfigError, match=r"must have moe_perf of sglang 0\.5\.13 on toy"):
+        assemble(Database(folder), MIXTURE, "toy", experts_of="sglang/0.5.13")
 
 
 def test_data_parallel_ranks_gather_and_scatter_what_the_experts_need(folder: Path) -> None:

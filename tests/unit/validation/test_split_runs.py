@@ -239,3 +239,5 @@ def test_a_cluster_in_lockstep_is_of_equal_ranks(tmp_path: Path) -> None:
     assert Cluster.from_toml(cluster.to_toml()) == cluster
     with pytest.raises(ConfigError, match="with a Table of data_parallel 3, was 2"):
         Cluster(3 * [instance], lockstep=True)
+    with pytest.raises(ConfigError, match=r"prompt_step_s of instances in lockstep must be 0.*was 0\.1"):
+        Cluster(2 * [replace(instance, prompt_step_s=0.1)], lockstep=True)

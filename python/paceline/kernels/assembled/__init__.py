@@ -26,6 +26,8 @@ def assemble(
     tensor_parallel: int = 1,
     data_parallel: int = 1,
     expert_parallel: bool = False,
+    kv_dtype: str = "auto",
+    experts_of: str = "",
 ) -> KernelProfile:
     """Make a model's profile of what the database has on a GPU.
 
@@ -50,6 +52,10 @@ def assemble(
         Groups of such ranks that share the experts of a mixture.
     expert_parallel
         Whether those are dealt out whole.
+    kv_dtype
+        Type of the KV cache, of which attention is taken; ``auto``: the model's.
+    experts_of
+        An engine and its version, ``sglang/0.5.14``, whose experts are taken; empty: the backend's.
 
     Returns
     -------
@@ -78,6 +84,8 @@ def assemble(
         ranks=tensor_parallel,
         data_parallel=data_parallel,
         expert_parallel=expert_parallel,
+        kv_dtype=kv_dtype,
+        experts_of=experts_of,
     )
     attention = grouped(rank) if model.latent is None else latent(rank)
     dense = {**rank.once(), **attention.dense}
@@ -98,14 +106,20 @@ def assemble(
         collectives=exchange,
         tensor_parallel=tensor_parallel,
         whole_attention=attention.whole,
-        facts={
-            "format": "aisimulate",
-            "model": model.name,
-            "gpu": gpu,
-            "backend": backend,
-            "version": rank.version,
-            "data_parallel": str(data_parallel),
-            "expert_parallel": str(expert_parallel).lower(),
-            **rank.facts,
-        },
+        facts=_facts(rank),
     )
+
+
+def _facts(rank: Rank) -> dict[str, str]:
+    """Return what was asked for, and what was taken from where."""
+    return {
+        "format": "aisimulate",
+        "model": rank.model.name,
+        "gpu": rank.gpu,
+        "backend": rank.backend,
+        "version": rank.version,
+        "data_parallel": str(rank.data_parallel),
+        "expert_parallel": str(rank.expert_parallel).lower(),
+        "kv_dtype": rank.cached,
+        **rank.facts,
+    }

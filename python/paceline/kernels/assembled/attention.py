@@ -97,7 +97,7 @@ def _by_heads(rank: Rank, file: str, window: int, grid: Callable[[pl.DataFrame],
         (pl.col("num_key_value_heads") == shared)
         & (pl.col("head_dim") == model.head_dim)
         & (pl.col("window_size") == window)
-        & (pl.col("kv_cache_dtype") == model.dtype)
+        & (pl.col("kv_cache_dtype") == rank.cached)
         & (pl.col("attn_dtype") == model.dtype)
     )
     known = sorted(rows["num_heads"].unique().to_list())
@@ -108,7 +108,8 @@ def _by_heads(rank: Rank, file: str, window: int, grid: Callable[[pl.DataFrame],
         there = ", ".join(map(str, known)) or "none"
         raise ConfigError(
             f"{file} of {rank.backend} on {rank.gpu} must have {heads} heads over {shared} key and value "
-            f"heads of {model.head_dim}{kind}, or fewer and more heads; it has {there} over as many"
+            f"heads of {model.head_dim} in {rank.cached}{kind}, or fewer and more heads; it has {there} "
+            "over as many"
         )
     if below != above:
         rank.facts["heads"] = f"{heads}, between {below[0]} and {above[0]} measured"

@@ -51,7 +51,7 @@ def _routed(rank: Rank) -> Curve:
         & (pl.col("topk") == experts.per_token)
         & (pl.col("num_experts") == experts.count)
     )
-    table = rank.table("moe_perf").filter(shape)
+    table = rank.expert_table().filter(shape)
     names = _TYPES.get(model.expert_dtype, (model.expert_dtype,))
     shared = table.filter((pl.col("moe_tp_size") == split) & (pl.col("moe_ep_size") == dealt))
     dtype = next((name for name in names if name in shared["moe_dtype"]), names[0])
@@ -62,8 +62,9 @@ def _routed(rank: Rank) -> Curve:
         there = ", ".join(f"{tp} x {ep}" for tp, ep in known) or "none of that shape and type"
         size, whole = f"{model.hidden_size} x {experts.intermediate_size}", f"dealt out to {dealt} ranks"
         raise ConfigError(
-            f"moe_perf of {rank.backend} on {rank.gpu} must have {experts.count} {model.expert_dtype} experts"
-            f" of {size}, {experts.per_token} a token, each split in {split} and {whole}; it has {there}"
+            f"moe_perf of {rank.experts_of or rank.backend} on {rank.gpu} must have {experts.count} "
+            f"{model.expert_dtype} experts of {size}, {experts.per_token} a token, each split in {split} and "
+            f"{whole}; it has {there}"
         )
     routing = next(name for name in (*_ROUTING, rows["distribution"][0]) if name in rows["distribution"])
     rank.facts["moe_dtype"], rank.facts["routing"] = dtype, routing

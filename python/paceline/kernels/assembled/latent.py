@@ -61,17 +61,17 @@ def _kernels(rank: Rank) -> Attention:
 
 
 def _rows(rank: Rank, file: str, weights: str | None = None) -> pl.DataFrame:
-    heads, dtype = rank.model.heads // rank.ranks, rank.model.dtype
+    heads, cached = rank.model.heads // rank.ranks, rank.cached
     table = rank.table(file)
     if "kv_cache_dtype" in table.columns:
-        table = table.filter(pl.col("kv_cache_dtype") == dtype)
+        table = table.filter(pl.col("kv_cache_dtype") == cached)
     rows = table.filter(pl.col("num_heads") == heads)
     if weights is not None:
         rows = rows.filter(pl.col("gemm_type") == weights)
     if rows.is_empty():
         columns = ("num_heads",) if weights is None else ("num_heads", "gemm_type")
         known = ", ".join(" ".join(map(str, row)) for row in sorted(set(table.select(columns).rows())))
-        wanted = f"{heads} heads" + (f" with {weights} projections" if weights else "")
+        wanted = f"{heads} heads with {cached} keys" + (f" and {weights} projections" if weights else "")
         raise ConfigError(f"{file} of {rank.backend} on {rank.gpu} must have {wanted}, had {known}")
     return pick_kernel(rows)
 

@@ -37,6 +37,10 @@ class Rank:
         Ranks of tensor parallelism.
     data_parallel, expert_parallel
         How experts are shared.
+    kv_dtype
+        Type of the KV cache; ``auto``: the model's.
+    experts_of
+        An engine and its version, ``sglang/0.5.14``, whose experts are taken; empty: the backend's.
     facts
         What was taken from where, filled in as tables are read.
     """
@@ -49,11 +53,24 @@ class Rank:
     ranks: int
     data_parallel: int
     expert_parallel: bool
+    kv_dtype: str = "auto"
+    experts_of: str = ""
     facts: dict[str, str] = field(default_factory=dict)
 
     def table(self, file: str) -> pl.DataFrame:
         """Return a table of the backend, and note its version."""
-        release = self.database.find(self.gpu, file, backend=self.backend, version=self.version)
+        return self._released(file, self.backend, self.version)
+
+    def expert_table(self) -> pl.DataFrame:
+        """Return the table of experts, and note whose it is."""
+        if not self.experts_of:
+            return self.table("moe_perf")
+        backend, _, version = self.experts_of.partition("/")
+        self.facts["moe_perf_backend"] = backend
+        return self._released("moe_perf", backend, version or None)
+
+    def _released(self, file: str, backend: str, version: str | None) -> pl.DataFrame:
+        release = self.database.find(self.gpu, file, backend=backend, version=version)
         self.facts[f"{file}_version"] = release.version
         return self.database.table(release)
 
@@ -62,6 +79,11 @@ class Rank:
         return any(
             (r.gpu, r.backend, r.file) == (self.gpu, self.backend, file) for r in self.database.releases
         )
+
+    @property
+    def cached(self) -> str:
+        """The type of keys and values in the cache, as the database calls it."""
+        return self.model.dtype if self.kv_dtype == "auto" else self.kv_dtype
 
     @cached_property
     def system(self) -> dict[str, str]:

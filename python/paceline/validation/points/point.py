@@ -49,7 +49,11 @@ class Server:
     num_blocks
         KV blocks as the server logged them; None: those of the memory rule.
     memory
-        Share of the GPU's memory that the engine may use.
+        Share of the GPU's memory that the engine may use, by its own rule: vLLM's ``gpu_memory_utilization``,
+        SGLang's ``mem_fraction_static``, TensorRT-LLM's ``free_gpu_memory_fraction``. None: 0.9, for SGLang
+        by vLLM's rule.
+    kv_dtype
+        Type of the KV cache; ``auto``: the model's.
     prefix_caching
         Whether it was on and prompts share prefixes.
     profile
@@ -69,7 +73,8 @@ class Server:
     max_num_batched_tokens: int | None = None
     receive_interval: int = 1
     num_blocks: int | None = None
-    memory: float = 0.9
+    memory: float | None = None
+    kv_dtype: str = "auto"
     prefix_caching: bool = False
     profile: str | None = None
 

@@ -10,8 +10,9 @@ from typing import Literal
 from paceline import _check
 from paceline._arguments import typed
 from paceline.cost import Roofline
-from paceline.deployment import Cluster, Instance, Links, Medium
+from paceline.deployment import Cluster, Instance, Links, Medium, kv_memory
 from paceline.errors import ConfigError, FitError
+from paceline.hardware import Gpu
 from paceline.hosts import EngineHost, version_key
 from paceline.kernels import Table
 from paceline.kernels.store import shipped, stored
@@ -40,8 +41,12 @@ _PROFILE_GPUS = {
 _FEW_SEATS = (0, 8)
 #: Older versions of vLLM whose runs have the flag: ML.ENERGY's.
 _ASYNCHRONOUS = ("0.11.1",)
-#: TensorRT-LLM's defaults of ``max_num_tokens`` and ``max_batch_size``, and the tokens of its KV blocks.
-_TRTLLM = (8192, 2048, 32)
+#: TensorRT-LLM's defaults of ``max_num_tokens`` and ``max_batch_size``.
+_TRTLLM = (8192, 2048)
+#: Tokens of a KV block by engine, and the share of the memory that vLLM and TensorRT-LLM use by default.
+_BLOCK_TOKENS = {"vllm": 16, "sglang": 1, "trtllm": 32}
+_MEMORY = 0.9
+_RULES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
 #: vLLM's MXFP4 experts on Hopper run in Marlin's kernels (``VLLM_MXFP4_USE_MARLIN=1`` in InferenceX's script
 #: for H200), of which there are no tables: FLOP/s of a GPU, and seconds of a layer for each token that no
 #: split shortens. Fitted to TTFT of the points of gpt-oss-120b: by split their medians ask for 190, 145, 118
@@ -93,6 +98,7 @@ def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> 
         profile=f"aisimulate/{gpu}/{server.engine}/{version}",
         expert_parallel=server.expert_parallel,
         expert_token_s=slow,
+        experts_of=_experts_of(server, known),
     )
 
 
@@ -104,6 +110,19 @@ def _own(server: Server) -> str | None:
     if name not in {entry.name for entry in shipped()} or model != Model.load(model.name):
         return None
     return name
+
+
+def _experts_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> str:
+    """Return the engine whose tables have a server's experts; empty: its own.
+
+    InferenceX's scripts of 2026 for DeepSeek under TensorRT-LLM on B200 set ``MOE_BACKEND="TRTLLM"``; those
+    of 2025, which dealt out the experts, ``DEEPGEMM``. Of 8-bit experts its tables have DeepGEMM's alone, and
+    SGLang's have TensorRT-LLM's, by way of FlashInfer.
+    """
+    experts, versions = server.model.experts, known.get((_PROFILE_GPUS["b200"], "sglang"), ())
+    eight = experts is not None and server.model.expert_dtype == "fp8"
+    here = server.engine == "trtllm" and server.gpu == "b200" and not server.expert_parallel
+    return f"sglang/{versions[-1]}" if here and eight and versions else ""
 
 
 def _marlin_token_s(server: Server) -> float:
@@ -148,10 +167,11 @@ def cluster_of(
             model=server.model,
             gpu=server.gpu,
             tensor_parallel=server.tensor_parallel,
-            num_blocks=server.num_blocks,
-            gpu_memory_utilization=server.memory,
+            num_blocks=_blocks(server),
+            gpu_memory_utilization=_MEMORY if server.memory is None else server.memory,
+            kv_dtype=server.kv_dtype,
             max_model_len="auto",
-            block_tokens={"vllm": 16, "sglang": 1, "trtllm": _TRTLLM[2]}[server.engine],
+            block_tokens=_BLOCK_TOKENS[server.engine],
             cost=table_of(server, known)
             if cost == "tables"
             else Roofline(expert_parallel=server.expert_parallel),
@@ -162,9 +182,44 @@ def cluster_of(
         host = _host(server, cost) if hosts else None
         return cluster if host is None else host.on(cluster)
     except FitError as error:
-        raise Unserved("the weights leave no memory for KV, by vLLM's rule") from error
+        raise Unserved(f"the weights leave no memory for KV, by {_RULES[server.engine]}'s rule") from error
     except ConfigError as error:
         raise Unserved(_in_few_words(str(error))) from error
+
+
+def _blocks(server: Server) -> int | None:
+    """Return the KV blocks by the rule of the server's engine; None: the instance applies vLLM's.
+
+    SGLang's share of the memory is for weights and KV. TensorRT-LLM's is of what weights and a prefill leave;
+    its prefill is of few requests, so that next to no logits are in it.
+
+    Raises
+    ------
+    FitError
+        If there is no memory for any.
+    """
+    known = server.num_blocks is not None or (server.engine == "sglang" and server.memory is None)
+    if known or server.engine == "vllm":
+        return server.num_blocks
+    whole = kv_memory(
+        server.model,
+        Gpu.load(server.gpu),
+        tensor_parallel=server.tensor_parallel,
+        block_tokens=_BLOCK_TOKENS[server.engine],
+        gpu_memory_utilization=1.0,
+        max_num_batched_tokens=server.max_num_batched_tokens or _TRTLLM[0],
+        max_num_seqs=1,
+        kv_dtype=server.kv_dtype,
+        expert_ranks=server.tensor_parallel if server.expert_parallel else None,
+    )
+    share = _MEMORY if server.memory is None else server.memory
+    left = share * whole.kv_bytes
+    if server.engine == "sglang":
+        left = share * whole.requested_bytes - whole.weight_bytes
+    found = int(left) // whole.block_bytes
+    if found < 2:
+        raise FitError(f"KV must have memory, weights and activations leave {left:.0f} bytes")
+    return found
 
 
 def _host(server: Server, cost: Cost) -> EngineHost | None:
@@ -228,12 +283,16 @@ def _one_instance(server: Server) -> Policy:
 
 
 def _trtllm(server: Server) -> Policy:
-    """Return what stands for TensorRT-LLM's scheduler: prompts and decodes in one step, prompts whole."""
-    tokens, most, _ = _TRTLLM
+    """Return what stands for TensorRT-LLM's scheduler: prompts and decodes in one step, prompts whole.
+
+    An admission takes the blocks of all its tokens to come (``GUARANTEED_NO_EVICT``, its default).
+    """
+    tokens, most = _TRTLLM
     scheduler = Scheduler(
         max_num_batched_tokens=server.max_num_batched_tokens or tokens,
         max_num_seqs=server.max_num_seqs or most,
         stages=(Running(), Admit(chunked=False, unless_preempted=True)),
+        allocation="sequence",
         schedule_ahead=True,
     )
     return Policy(name="trtllm", scheduler=scheduler, on_arrival="fewest_requests")

@@ -60,12 +60,12 @@ impl Config {
             within(at("model"), 0, MOST, u64::from(instance.model.unwrap_or(0)))?;
             // A transfer that overlaps with a prefill takes time in proportion; the deepest models have some 130.
             within(at("kv_layers"), 1, 4096, u64::from(instance.kv_layers))?;
-            check_graphs(&at("cost")(), &instance.cost)?;
+            check_cost(&at("cost")(), &instance.cost)?;
             instance.scheduler.check_limits(i)?;
             if let Some(speculation) = &instance.speculation {
                 speculation.check(&format!("instances[{i}]"))?;
                 if let Some(draft) = &speculation.draft {
-                    check_graphs(&at("speculation.draft")(), draft)?;
+                    check_cost(&at("speculation.draft")(), draft)?;
                 }
             }
             if let Some(tier) = &instance.tier {
@@ -115,11 +115,21 @@ impl Config {
     }
 }
 
-/// Checks the sizes of CUDA graphs, and that they pad a cost once.
+/// Checks the least time of steps with prompt tokens, that a cost has one at most, and the cost below it.
+fn check_cost(at: &str, cost: &Cost) -> Result<(), Error> {
+    let Cost::Floor(floor) = cost else { return check_graphs(at, cost) };
+    on_clock(|| format!("{at}.prompts"), floor.prompts)?;
+    if matches!(floor.cost, Cost::Floor(_)) {
+        return Err(Error::config(format!("{at}.cost"), "must not have a floor itself"));
+    }
+    check_graphs(&format!("{at}.cost"), &floor.cost)
+}
+
+/// Checks the sizes of CUDA graphs, and that they pad a cost once, of which there is no floor.
 fn check_graphs(at: &str, cost: &Cost) -> Result<(), Error> {
     let Cost::Graphs(graphs) = cost else { return Ok(()) };
-    if matches!(graphs.cost, Cost::Graphs(_)) {
-        return Err(Error::config(format!("{at}.cost"), "must not have graphs itself"));
+    if matches!(graphs.cost, Cost::Graphs(_) | Cost::Floor(_)) {
+        return Err(Error::config(format!("{at}.cost"), "must not have graphs itself, or a floor"));
     }
     let uniform = graphs.captured.uniform.iter().map(|graphs| &graphs.sizes);
     for sizes in std::iter::once(&graphs.captured.sizes).chain(uniform) {

@@ -4,6 +4,7 @@
 //! the cost stays an exact arithmetic series, so that an instance can simulate them at once.
 
 mod affine;
+mod floor;
 mod graphs;
 mod points;
 mod roofline;
@@ -11,6 +12,7 @@ mod table;
 mod traffic;
 
 pub use affine::Affine;
+pub use floor::Floor;
 pub use graphs::{Captured, Graphs, Uniform};
 pub use roofline::Roofline;
 pub use table::{Axis, Curve, Extrapolation, Table};
@@ -134,6 +136,8 @@ pub enum Cost {
     Table(Box<Table>),
     /// One of these, of steps that replay CUDA graphs.
     Graphs(Box<Graphs>),
+    /// One of all these, with a least time of steps with prompt tokens.
+    Floor(Box<Floor>),
 }
 
 impl Cost {
@@ -143,6 +147,7 @@ impl Cost {
         match self {
             Self::Roofline(cost) => cost.prepare(most, each, |shape| shape),
             Self::Graphs(graphs) => graphs.prepare(most, each),
+            Self::Floor(floor) => floor.cost.prepare(most, each),
             Self::Affine(_) | Self::Table(_) => {}
         }
     }
@@ -152,6 +157,7 @@ impl Cost {
         match self {
             Self::Table(_) => true,
             Self::Graphs(graphs) => graphs.cost.reads_longest(),
+            Self::Floor(floor) => floor.cost.reads_longest(),
             Self::Affine(_) | Self::Roofline(_) => false,
         }
     }
@@ -163,6 +169,7 @@ impl Cost {
             Self::Affine(cost) => cost.step(shape),
             Self::Table(cost) => cost.step(shape),
             Self::Graphs(graphs) => graphs.cost.step(&graphs.captured.pad(shape)),
+            Self::Floor(floor) => floor.step(shape),
         }
     }
 
@@ -179,6 +186,7 @@ impl Cost {
             Self::Table(cost) => cost.run(shape, most),
             // The tokens of a run's steps are the same, and so is their padding.
             Self::Graphs(graphs) => graphs.cost.run(&graphs.captured.pad(shape), most),
+            Self::Floor(floor) => floor.cost.run(shape, most),
         }
     }
 
@@ -200,6 +208,7 @@ impl Cost {
             Self::Affine(_) | Self::Roofline(_) => true,
             Self::Table(_) => false,
             Self::Graphs(graphs) => graphs.cost.is_straight(),
+            Self::Floor(floor) => floor.cost.is_straight(),
         }
     }
 
@@ -209,6 +218,7 @@ impl Cost {
             Self::Affine(_) | Self::Roofline(_) => Extrapolation::default(),
             Self::Table(cost) => cost.extrapolation(shape),
             Self::Graphs(graphs) => graphs.cost.extrapolation(&graphs.captured.pad(shape)),
+            Self::Floor(floor) => floor.cost.extrapolation(shape),
         }
     }
 }

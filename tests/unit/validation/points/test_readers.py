@@ -76,7 +76,7 @@ def test_a_row_that_is_not_modelled_is_refused_by_name(
 
 
 def test_lengths_are_drawn_but_in_the_sweep_that_shows_equal_ones(tmp_path: Path) -> None:
-    other = {"backend": "sglang", "backend_version": "0.5.1.post1", "source": "db-dump"}
+    other = {"backend": "sglang", "backend_version": "0.5.1.post1", "model_path": "Qwen/Qwen3-32B"}
     sweep = {**other, "source": "nvidia-sweep/h100_sxm/sglang"}
     write(tmp_path / "points.csv", [{**samples.AICONFIGURATOR, **changed} for changed in (other, sweep)])
     drawn, alike = (one for one in read_points(tmp_path) if isinstance(one, Point))
@@ -121,11 +121,25 @@ def test_flags_are_those_of_the_public_scripts(tmp_path: Path) -> None:
         {"framework": "sglang", "conc": 16},
         {"framework": "sglang", "hardware": "h200"},
         {"framework": "trt", "hardware": "h200", "isl": 8192, "conc": 64},
+        {"framework": "vllm", "model": "openai/gpt-oss-120b", "precision": "fp4"},
     ]
     write(tmp_path / "a.csv", [{**samples.INFERENCEX, **shape, **changed} for changed in changes])
     servers = [one.server for one in read_points(tmp_path) if isinstance(one, Point)]
-    assert [one.receive_interval for one in servers] == [10, 30, 1, 1]
-    assert [one.max_num_batched_tokens for one in servers] == [32768, 32768, 32768, 8320]
+    assert [one.receive_interval for one in servers] == [10, 30, 1, 1, 1]
+    assert [one.max_num_batched_tokens for one in servers] == [32768, 32768, 32768, 8320, 8192]
+    # --kv-cache-dtype fp8_e4m3, kv_cache_config.dtype and kv-cache-dtype; the script for H200 sets none.
+    assert [one.kv_dtype for one in servers] == ["fp8", "fp8", "auto", "fp8", "fp8"]
+    assert [one.memory for one in servers] == [0.82, 0.82, 0.82, 0.75, None]
+
+
+def test_a_sweep_whose_ttft_rises_with_its_answers_runs_one_request_fewer(tmp_path: Path) -> None:
+    sweep = {"backend": "trtllm", "backend_version": "1.0.0rc3", "source": "nvidia-sweep/h100_sxm/trtllm"}
+    others: list[dict[str, Any]] = [{}, {"model_path": "Qwen/Qwen3-32B", "precision": "fp8"}]
+    write(tmp_path / "points.csv", [{**samples.AICONFIGURATOR, **sweep, **changed} for changed in others])
+    servers = [one.server for one in read_points(tmp_path) if isinstance(one, Point)]
+    assert [one.max_num_seqs for one in servers] == [3, None]
+    # 128 x 2,176 tokens of 128 KiB in 8 bits are 36.5 GB, beside 33 GB of weights; in 16 bits 73 GB.
+    assert [one.kv_dtype for one in servers] == ["auto", "fp8"]
 
 
 def test_points_to_which_something_was_fitted_say_so(tmp_path: Path) -> None:

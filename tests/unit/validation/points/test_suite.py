@@ -14,6 +14,7 @@ import pytest
 from paceline import Cluster, ConfigError, Instance, Trace, replay
 from paceline.concurrency import Concurrency
 from paceline.cost import Roofline
+from paceline.hardware import Gpu
 from paceline.policies import vllm
 from paceline.validation import suite
 from paceline.validation.points.point import Server
@@ -154,6 +155,23 @@ def test_weights_that_do_not_fit_refuse_the_point_by_name(tmp_path: Path) -> Non
     found = suite(tmp_path / "data", workers=1)
     assert found.points == []
     assert found.reasons() == {"the weights leave no memory for KV, by vLLM's rule": 1}
+
+
+def test_blocks_are_those_of_the_engines_own_rule() -> None:
+    """Llama-3.1-8B in bfloat16: 32 x 8 x 128 x 2 numbers of 2 bytes, 128 KiB a token, on an H100.
+
+    SGLang's share holds weights and KV. TensorRT-LLM's is of what weights and a prefill leave, which is less.
+    """
+    model, gpu = find_model("llama-3.1-8b"), Gpu.load("h100-sxm")
+    tokens = {}
+    for engine, share in (("sglang", 0.8), ("trtllm", 0.8), ("trtllm", 0.4)):
+        instance = cluster_of(server(engine=engine, memory=share), "roofline", {}).instances[0]
+        assert instance.num_blocks is not None
+        tokens[engine, share] = instance.num_blocks * instance.block_tokens
+    left = 0.8 * gpu.memory_bytes - model.weight_bytes()
+    assert tokens["sglang", 0.8] == int(left) // (128 << 10)
+    assert tokens["trtllm", 0.8] < 0.8 * (gpu.memory_bytes - model.weight_bytes()) / (128 << 10)
+    assert tokens["trtllm", 0.4] == pytest.approx(tokens["trtllm", 0.8] / 2, abs=32)
 
 
 def test_a_saturated_server_is_measured_while_it_is_full(tmp_path: Path) -> None:

@@ -12,15 +12,18 @@ class Cost:
 
     If prefills run in some of the layers, what they add is that share of it, rounded down. With CUDA graphs
     ``n`` is the size of the smallest that holds the tokens; of a step that only decodes, all its requests
-    with as many drafts, the smallest that was captured for such steps, if one is large enough.
+    with as many drafts, the smallest that was captured for such steps, if one is large enough. With a floor,
+    a step with prefills takes so long at least.
 
     Parameters
     ----------
     config : dict
-        An affine cost, as the engine's configuration spells it, with graphs or without.
+        An affine cost, as the engine's configuration spells it, with a floor and graphs or without.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
+        self._floor: int = config.get("prompts", 0)
+        config = config["cost"] if config["kind"] == "floor" else config
         self._captured: dict[str, Any] | None = config.get("captured")
         config = config["cost"] if self._captured else config
         self._step: int = config["step"]
@@ -38,11 +41,12 @@ class Cost:
         alone = self._padded(alone, []) if layers < depth else alone
         decodes = self._of(alone, sum(map(step.after, step.decodes)))
         prefills = self._of(tokens - alone, sum(map(step.after, step.prefills)))
-        return self._step + decodes + prefills * layers // depth
+        ticks = self._step + decodes + prefills * layers // depth
+        return max(ticks, self._floor) if step.prefills else ticks
 
     def prefill(self, tokens: int, before: int) -> int:
         """Return how long a step takes that computes ``tokens`` of a prompt after ``before`` others."""
-        return self._step + self._of(self._padded(tokens, []), before + tokens)
+        return max(self._step + self._of(self._padded(tokens, []), before + tokens), self._floor)
 
     def _uniform(self, step: Step) -> list[int]:
         """Return the sizes of graphs of decodes like those of a step; none if it is mixed."""

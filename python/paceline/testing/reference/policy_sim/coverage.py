@@ -24,7 +24,8 @@ def covers(config: dict[str, Any]) -> bool:
 def _covers_instance(instance: dict[str, Any]) -> bool:
     kinds = [stage["kind"] for stage in instance["scheduler"]["stages"]]
     cost = instance["cost"]
-    cost = cost["cost"] if cost["kind"] == "graphs" else cost
+    for wrapping in ("floor", "graphs"):
+        cost = cost["cost"] if cost["kind"] == wrapping else cost
     return bool(cost["kind"] == "affine") and not {"layered", "prefills"} <= set(kinds)
 
 

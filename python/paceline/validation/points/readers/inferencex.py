@@ -7,7 +7,7 @@ from typing import Literal
 
 from paceline.validation.points.names import engine_version, gpu_of, model_of
 from paceline.validation.points.point import Engine, Point, Server
-from paceline.validation.points.readers.scripts import fitted_on, flags_of
+from paceline.validation.points.readers.scripts import deals_out, fitted_on, flags_of
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import (
     APART,
@@ -60,7 +60,7 @@ def _point(place: str, row: Row) -> Point:
     throughput = row["output_tput_per_gpu"]
     engine = _ENGINES[row["framework"]]
     version = engine_version(row["image"])
-    flags = flags_of(engine, model.name, gpu, tensor, (row["isl"], row["conc"]))
+    flags = flags_of(engine, model.name, gpu, (tensor, dealt > 1), (row["isl"], row["conc"]), version)
     return Point(
         id=place,
         server=Server(
@@ -69,7 +69,7 @@ def _point(place: str, row: Row) -> Point:
             model=model,
             gpu=gpu,
             tensor_parallel=tensor,
-            expert_parallel=dealt > 1,
+            expert_parallel=dealt > 1 or deals_out(engine, model.name, gpu, version),
             instances=prefill + decode,
             prefill=prefill,
             network=network,

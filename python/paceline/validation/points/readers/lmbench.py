@@ -27,6 +27,9 @@ _GROWTH = 1.5
 #: A run with a smaller share of the requests of the rate before it was cut off. In the one file with such a
 #: run, two H100 instances reach 966 tokens a second before it, and 540 at every higher rate after it.
 _CUT_OFF = 0.5
+#: ``--gpu-memory-utilization`` of llm-d-benchmark (``setup/env.sh``), less the 1.79 GiB of 79.2 that a second
+#: rank takes outside PyTorch (vLLM pull request 10511 logs 3.58 GiB of each of two H100, and 1.79 of one).
+_MEMORY = 0.95 - 1.79 / 79.2
 
 
 def read(file: Path, name: str) -> Found:
@@ -40,6 +43,7 @@ def read(file: Path, name: str) -> Found:
         gpu=gpu_of("h100" if "H100" in file.name else "a100"),
         tensor_parallel=2,
         instances=int(replicas[1]) if replicas else 1,
+        memory=_MEMORY,
     )
     rows = table(file).filter(pl.col("generation_tokens") > 0)
     before, whole = 0, True

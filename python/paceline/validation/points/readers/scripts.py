@@ -10,50 +10,104 @@ from typing import NamedTuple
 
 from paceline.validation.points.point import Engine
 
-__all__ = ["Flags", "fitted_on", "flags_of"]
+__all__ = ["Flags", "deals_out", "fitted_on", "flags_of"]
 
 
 class Flags(NamedTuple):
-    """What a script sets of a scheduler; None and 1: the engine's defaults.
+    """What a script sets of a server; None, 1 and ``auto``: the engine's defaults.
 
     Attributes
     ----------
     max_num_batched_tokens
         Tokens of a step: SGLang's ``--chunked-prefill-size``, TensorRT-LLM's ``--max_num_tokens``.
     max_num_seqs
-        TensorRT-LLM's ``--max_batch_size``.
+        SGLang's ``--max-running-requests``, TensorRT-LLM's ``--max_batch_size``.
     receive_interval
         SGLang's ``--scheduler-recv-interval``.
+    memory
+        vLLM's ``--gpu-memory-utilization``, SGLang's ``--mem-fraction-static``, TensorRT-LLM's
+        ``free_gpu_memory_fraction``.
+    kv_dtype
+        ``--kv-cache-dtype``, TensorRT-LLM's ``dtype`` of ``kv_cache_config``.
     """
 
     max_num_batched_tokens: int | None = None
     max_num_seqs: int | None = None
     receive_interval: int = 1
+    memory: float | None = None
+    kv_dtype: str = "auto"
 
 
-def flags_of(engine: Engine, model: str, gpu: str, tensor: int, load: tuple[int, int]) -> Flags:
-    """Return the flags of a server of ``tensor`` GPUs, for prompts of a length and requests in flight.
+def flags_of(
+    engine: Engine, model: str, gpu: str, split: tuple[int, bool], load: tuple[int, int], version: str = ""
+) -> Flags:
+    """Return the flags of a server of so many GPUs, for prompts of a length and requests in flight.
+
+    ``split`` says whether experts are dealt out whole, too.
 
     Examples
     --------
-    >>> flags_of("sglang", "deepseek-r1", "b200", 8, (1024, 64)).receive_interval
+    >>> flags_of("sglang", "deepseek-r1", "b200", (8, False), (1024, 64)).receive_interval
     30
-    >>> flags_of("trtllm", "deepseek-r1", "h200", 8, (8192, 64)).max_num_batched_tokens
+    >>> flags_of("trtllm", "deepseek-r1", "b200", (8, True), (1024, 4)).max_num_batched_tokens
+    1152
+    >>> flags_of("trtllm", "deepseek-r1", "h200", (8, True), (8192, 64)).max_num_batched_tokens
     8320
+    >>> flags_of("vllm", "gpt-oss-120b", "b200", (8, False), (1024, 64)).kv_dtype
+    'fp8'
     """
     prompt, concurrency = load
-    mixture = model.startswith("deepseek")
-    if engine == "sglang" and mixture:
-        if gpu == "h200":  # dsr1_fp8_h200.sh
-            return Flags(max_num_batched_tokens=32768)
-        if tensor == 4:  # dsr1_fp8_b200.sh
-            return Flags(max_num_batched_tokens=8192, receive_interval=10)
-        return Flags(max_num_batched_tokens=32768, receive_interval=30 if concurrency >= 16 else 10)
-    if engine == "trtllm" and mixture:  # dsr1_fp8_h200_trt.sh, dsr1_fp8_b200_trt.sh
-        return Flags(max_num_batched_tokens=max(8192, (concurrency + prompt + 64 + 63) // 64 * 64))
+    deepseek = model.startswith("deepseek")
+    if engine == "sglang" and deepseek:
+        return _sglang(gpu, split[0], concurrency)
+    if engine == "trtllm" and deepseek:  # dsr1_fp8_h200_trt.sh, dsr1_fp8_b200_trt.sh
+        tokens = (concurrency + prompt + 64 + 63) // 64 * 64
+        if gpu == "h200" or not split[1]:  # dsr1_fp8_b200_trt_slurm.sh of 2025 deals out, without a least
+            tokens = max(8192, tokens)
+        return Flags(max_num_batched_tokens=tokens, memory=0.75 if gpu == "h200" else 0.8, kv_dtype="fp8")
     if engine == "trtllm":  # gptoss_fp4_h200_trt.sh, gptoss_fp4_b200_trt.sh
-        return Flags(max_num_batched_tokens=20000, max_num_seqs=concurrency)
+        kv_dtype = "auto" if gpu == "h200" else "fp8"
+        return Flags(max_num_batched_tokens=20000, max_num_seqs=concurrency, memory=0.85, kv_dtype=kv_dtype)
+    if engine == "vllm" and model == "minimax-m2.5":
+        return _minimax(gpu, version, prompt)
+    if engine == "vllm" and gpu == "b200" and model == "gpt-oss-120b":  # gptoss_fp4_b200.sh
+        return Flags(max_num_batched_tokens=8192, max_num_seqs=512, kv_dtype="fp8")
     return Flags()
+
+
+def _sglang(gpu: str, tensor: int, concurrency: int) -> Flags:
+    """Return the flags of DeepSeek under SGLang."""
+    if gpu == "h200":  # dsr1_fp8_h200.sh
+        return Flags(max_num_batched_tokens=32768, memory=0.82)
+    if tensor == 4:  # dsr1_fp8_b200.sh
+        return Flags(max_num_batched_tokens=8192, receive_interval=10, memory=0.95, kv_dtype="fp8")
+    interval = 30 if concurrency >= 16 else 10
+    return Flags(max_num_batched_tokens=32768, receive_interval=interval, memory=0.82, kv_dtype="fp8")
+
+
+def _minimax(gpu: str, version: str, prompt: int) -> Flags:
+    """Return the flags of MiniMax-M2.5 under vLLM: minimaxm2.5_fp8_b200.sh and those beside it.
+
+    The script for B200 changed with vLLM 0.19: it has had 8-bit keys and values since.
+    """
+    if gpu == "b200" and version.startswith("0.19"):
+        return Flags(max_num_batched_tokens=2 * prompt, memory=0.9, kv_dtype="fp8")
+    return Flags(memory=0.9 if gpu.startswith("h100") else 0.95)
+
+
+def deals_out(engine: Engine, model: str, gpu: str, version: str) -> bool:
+    """Whether a script has ranks hold whole experts where the data have each of them split.
+
+    minimaxm2.5_fp8_h200.sh, and minimaxm2.5_fp8_b200.sh before vLLM 0.19, set ``--enable-expert-parallel``
+    for one rank of experts, too.
+
+    Examples
+    --------
+    >>> [deals_out("vllm", "minimax-m2.5", "b200", version) for version in ("0.17.0", "0.19.0")]
+    [True, False]
+    """
+    early = gpu == "b200" and not version.startswith("0.19")
+    return engine == "vllm" and model == "minimax-m2.5" and (gpu == "h200" or early)
 
 
 def fitted_on(engine: Engine, version: str, model: str, gpu: str) -> str:
