@@ -27,6 +27,9 @@ ABOUT = About(
         "a prompt that was allocated a first chunk gets no block for its further chunks "
         "(`BlockManager.allocate` returns at once), and its decode takes one block a step until it has "
         "caught up",
+        "where memory is short it stops making progress, and does not end: a request that gets no block "
+        "after a preemption is queued again and keeps its blocks (`schedulers/chunked.py`), until those that "
+        "wait hold nearly all",
     ),
 )
 
