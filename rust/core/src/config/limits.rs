@@ -211,3 +211,27 @@ impl SchedulerConfig {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::{Affine, Captured, Floor, Graphs};
+
+    #[test]
+    fn a_floor_is_on_the_clock_and_outside_of_graphs() {
+        let kernels = || Cost::Affine(Affine { step: 1, token: 1, kv_token: 0 });
+        let floor = |prompts, cost| Cost::Floor(Box::new(Floor { prompts, cost }));
+        let graphs = |cost| {
+            let captured = Captured { sizes: vec![4], uniform: Vec::new() };
+            Cost::Graphs(Box::new(Graphs { captured, cost }))
+        };
+        let refused = |cost: Cost| check_cost("cost", &cost).err().map(|error| error.to_string());
+        assert_eq!(refused(floor(HORIZON, graphs(kernels()))), None);
+        let late = refused(floor(HORIZON + 1, kernels())).expect("a refusal");
+        assert!(late.contains("cost.prompts"), "{late}");
+        for nested in [floor(1, floor(1, kernels())), graphs(floor(1, kernels()))] {
+            let found = refused(nested).expect("a refusal");
+            assert!(found.contains("cost.cost") && found.contains("floor"), "{found}");
+        }
+    }
+}
