@@ -381,7 +381,8 @@ impl Memory {
     }
 
     /// Whether the prefix cache may find blocks of a request's output for other requests.
-    pub(crate) fn shares_output(&self, request: u32, prompt: u32) -> bool {
+    pub(crate) fn shares_output(&self, owner: ContentOwner) -> bool {
+        let ContentOwner { request, prompt, .. } = owner;
         self.caches() && self.prefixes.shared(request, prompt, prompt / self.block_tokens).is_some()
     }
 

@@ -90,7 +90,7 @@ impl Effects<'_> {
         let reasoning = self.trace.reasoning(state.request as usize);
         state.blocks.count() <= ahead
             && self.on.settings.never_cuts(state)
-            && !self.on.kv.gpu().shares_output(state.request, state.prompt)
+            && !self.on.kv.gpu().shares_output(state.owner())
             && set.plain_steps(state, reasoning) > 0
     }
 }
