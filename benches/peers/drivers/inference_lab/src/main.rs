@@ -40,9 +40,8 @@ fn cpu_s() -> f64 {
     first.and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e9
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args().nth(1).ok_or("the path of a job is missing")?;
-    let job: Job = serde_json::from_str(&fs::read_to_string(path)?)?;
+/// The configuration of a job, as the simulator reads it.
+fn config_of(job: &Job) -> String {
     let of = &job.deployment;
     let step_cost = match &job.cost {
         Some(Cost { step_s, token_s }) => format!(
@@ -50,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ),
         None => String::new(),
     };
-    let config = format!(
+    format!(
         "model = \"llama-3.1-8b-instruct\"\n\
          [scheduler]\n\
          max_num_batched_tokens = {}\nmax_num_seqs = {}\npolicy = \"fcfs\"\n\
@@ -60,8 +59,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         of.max_num_seqs,
         of.block_tokens,
         of.blocks * u64::from(of.block_tokens) * KV_BYTES_PER_TOKEN,
-    );
-    let deployment = ModelConfig::from_toml(&config)?.deployment(None)?;
+    )
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args().nth(1).ok_or("the path of a job is missing")?;
+    let job: Job = serde_json::from_str(&fs::read_to_string(path)?)?;
+    let deployment = ModelConfig::from_toml(&config_of(&job))?.deployment(None)?;
     let topology =
         Topology::aggregated(deployment.cluster(), deployment.model.clone(), deployment.scheduler)?;
     let mut engine = Engine::new(topology);
