@@ -160,23 +160,15 @@ impl Stages<'_> {
         }
     }
 
-    /// Whether the prefix cache may lose more of a queued prompt to a decode than the block that the decode takes, so that a
-    /// chunk of it fits that does not fit now. In the order of the free queue, the last block of a prefix is evicted first.
+    /// Whether the prefix cache may lose, or has lost in this step, more of a queued prompt to a decode than the block that the
+    /// decode takes, so that a chunk of it fits that did not. In the order of the free queue, the last block of a prefix is
+    /// evicted first.
     pub(super) fn may_lose_hits(&self) -> bool {
-        if !self.effects.kv.gpu().orders_eviction()
-            || self.effects.settings.scheduler.allocation != Allocation::Chunk
-            || self.effects.waiting() == 0
-        {
-            return false;
-        }
-        // One that is passed over may be another than the first.
-        if self.effects.settings.limits_prompts || self.effects.tier.is_some() {
-            return true;
-        }
-        let Some(first) = self.first_waiting() else { return false };
-        let mut hits = Vec::new();
-        self.effects.kv.find(first.owner, first.target, &mut hits);
-        hits.len() > 1
+        let rules = &self.effects.settings.scheduler;
+        self.effects.kv.gpu().orders_eviction()
+            && rules.allocation == Allocation::Chunk
+            && self.effects.waiting() > 0
+            && (self.effects.ranking.is_some() || self.seats_taken() < rules.max_num_seqs)
     }
 
     /// The first request in the queue's order.
