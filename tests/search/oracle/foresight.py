@@ -79,7 +79,13 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
 
 
 def _end(replayed: Replayed, row: int) -> int:
-    """Return when a request showed its output's length, or was cancelled just before it did."""
+    """Return when a request showed its output's length, or was cancelled just before it did.
+
+    Of one that was sent again, an earlier attempt may have: all that is known is when it was first sent.
+    """
+    first: int = replayed.first_sent[row]
+    if first != replayed.sent[row]:
+        return first
     finish = int(replayed.column("finish")[row])
     output = replayed.case.requests[row]["output_tokens"]
     if finish == NEVER and replayed.column("generated_tokens")[row] == output:
