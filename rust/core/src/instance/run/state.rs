@@ -303,7 +303,9 @@ impl RunState {
     ) -> Option<Ticks> {
         match self.running_mut().filter(|run| run.begun || run.start != now) {
             Some(run) => {
-                let seen = run.steps_to_reach(now) + u64::from(ahead);
+                // The step after one that starts now is decided then.
+                let reached = if run.start == now { 0 } else { run.steps_to_reach(now) };
+                let seen = (reached + u64::from(ahead)).max(1);
                 shorten(run, receipts.steps_to_next(seen))
             }
             None => self.truncate(now),
