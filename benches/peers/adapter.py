@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -56,7 +56,20 @@ class Peer(Protocol):
         ...
 
 
-def virtual_environment(cache: Path, name: str, *requirements: str) -> None:
+def from_pypi(name: str, version: str) -> tuple[Callable[[Path], None], Callable[[Path, Path], list[str]]]:
+    """Return `prepare` and `command` of a package on PyPI, with a driver in Python in its environment."""
+
+    def prepare(cache: Path) -> None:
+        _virtual_environment(cache, name, f"{name}=={version}")
+
+    def command(cache: Path, job: Path) -> list[str]:
+        driver = DRIVERS / f"run_{name.replace('-', '_')}.py"
+        return [str(cache / name / "bin/python"), str(driver), str(job)]
+
+    return prepare, command
+
+
+def _virtual_environment(cache: Path, name: str, *requirements: str) -> None:
     """Make a virtual environment that has pinned packages, unless it is complete."""
     folder = cache / name
     done = folder / "complete.txt"
@@ -67,11 +80,6 @@ def virtual_environment(cache: Path, name: str, *requirements: str) -> None:
     pip = [folder / "bin/python", "-m", "pip", "install", "--quiet", "--prefer-binary"]
     subprocess.run([*pip, *requirements], check=True, env=_clean())
     done.write_text(wanted)
-
-
-def python_driver(cache: Path, name: str, job: Path) -> list[str]:
-    """Return the command of a driver in Python, in the environment of its simulator."""
-    return [str(cache / name / "bin/python"), str(DRIVERS / f"run_{name.replace('-', '_')}.py"), str(job)]
 
 
 def _clean() -> dict[str, str]:

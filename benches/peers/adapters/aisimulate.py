@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from benches.peers.adapter import About, python_driver, virtual_environment
+from benches.peers.adapter import About, from_pypi
 
 NAME = "aisimulate"
 VERSION = "0.13.0.dev202610270000000085"
@@ -26,13 +24,4 @@ ABOUT = About(
         "weights (12.90 ms with the same kernels)",
     ),
 )
-
-
-def prepare(cache: Path) -> None:
-    """Install it."""
-    virtual_environment(cache, NAME, f"aisimulate=={VERSION}")
-
-
-def command(cache: Path, job: Path) -> list[str]:
-    """Return the command of its driver."""
-    return python_driver(cache, NAME, job)
+prepare, command = from_pypi(NAME, VERSION)

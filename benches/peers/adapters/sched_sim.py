@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from benches.peers.adapter import About, python_driver, virtual_environment
+from benches.peers.adapter import About, from_pypi
 
 NAME = "sched-sim"
 VERSION = "0.2.1"
@@ -32,13 +30,4 @@ ABOUT = About(
         "wait hold nearly all",
     ),
 )
-
-
-def prepare(cache: Path) -> None:
-    """Install it."""
-    virtual_environment(cache, NAME, f"sched-sim=={VERSION}")
-
-
-def command(cache: Path, job: Path) -> list[str]:
-    """Return the command of its driver."""
-    return python_driver(cache, NAME, job)
+prepare, command = from_pypi(NAME, VERSION)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from benches.peers.adapter import About, python_driver, virtual_environment
+from benches.peers.adapter import About, from_pypi
 
 NAME = "vidur"
 VERSION = "0.0.26"
@@ -28,13 +26,4 @@ ABOUT = About(
         "8B model: Llama 3; its watermark is set to 0",
     ),
 )
-
-
-def prepare(cache: Path) -> None:
-    """Install it."""
-    virtual_environment(cache, NAME, f"vidur=={VERSION}")
-
-
-def command(cache: Path, job: Path) -> list[str]:
-    """Return the command of its driver."""
-    return python_driver(cache, NAME, job)
+prepare, command = from_pypi(NAME, VERSION)

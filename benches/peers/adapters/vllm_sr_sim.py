@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from benches.peers.adapter import About, python_driver, virtual_environment
+from benches.peers.adapter import About, from_pypi
 
 NAME = "vllm-sr-sim"
 VERSION = "0.1.0.dev20260713123629"
@@ -26,13 +24,4 @@ ABOUT = About(
         "`core/instance.py`), so few slots are in use at once, and its latencies hardly depend on the rate",
     ),
 )
-
-
-def prepare(cache: Path) -> None:
-    """Install it."""
-    virtual_environment(cache, NAME, f"vllm-sr-sim=={VERSION}")
-
-
-def command(cache: Path, job: Path) -> list[str]:
-    """Return the command of its driver."""
-    return python_driver(cache, NAME, job)
+prepare, command = from_pypi(NAME, VERSION)

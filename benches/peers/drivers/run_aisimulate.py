@@ -10,6 +10,7 @@ from aisimulate.config.cli import CorePredictionConfig
 from aisimulate.predict import run_prediction
 from aisimulate.stack import resolve_runner_factory
 from aisimulate.sweeper.replay import ReplayOutputRequirements
+from said import say
 
 job = json.loads(Path(sys.argv[1]).read_text())
 of = job["deployment"]
@@ -66,11 +67,6 @@ replay_s = time.process_time() - started
 rows = {int(each["session_id"].rsplit("_", 1)[1]): each for each in result.native["per_request"]}
 if [rows[number]["input_length"] for number in sorted(rows)] != prompts:
     raise SystemExit("the records are not those of the trace's requests in order")
-with Path(job["out"]).open("w", newline="") as file:
-    out = csv.writer(file)
-    out.writerow(("first_token", "finish"))
-    for number in sorted(rows):
-        each = rows[number]
-        moments = [each["first_token_ms"], each["last_token_ms"]]
-        out.writerow([None if moment is None else moment / 1e3 for moment in moments])
-print(json.dumps({"replay_s": replay_s}))
+moments = [(rows[number]["first_token_ms"], rows[number]["last_token_ms"]) for number in sorted(rows)]
+in_s = [[None if moment is None else moment / 1e3 for moment in each] for each in moments]
+say(job, in_s, replay_s=replay_s)

@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+from said import say
 from sched_sim.core.event_engine import Simulator
 from sched_sim.core.request import Request
 from sched_sim.hardware.latency_model import RooflineLatencyModel
@@ -61,8 +62,5 @@ simulator.submit_workload(requests)
 started = time.process_time()
 simulator.run()
 replay_s = time.process_time() - started
-with Path(job["out"]).open("w", newline="") as file:
-    out = csv.writer(file)
-    out.writerow(("first_token", "finish"))
-    out.writerows((each.first_token_at, each.completed_at) for each in requests)
-print(json.dumps({"replay_s": replay_s, "steps": len(simulator.iteration_records)}))
+moments = [(each.first_token_at, each.completed_at) for each in requests]
+say(job, moments, replay_s=replay_s, steps=len(simulator.iteration_records))

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from said import say
 from vidur import config as vidur_config
 from vidur._native.entities import ExecutionTime
 from vidur.execution_time_predictor import BaseExecutionTimePredictor, ExecutionTimePredictorRegistry
@@ -80,8 +81,4 @@ requests = sorted(
 started = time.process_time()
 simulator.run()
 replay_s = time.process_time() - started
-with Path(job["out"]).open("w", newline="") as file:
-    out = csv.writer(file)
-    out.writerow(("first_token", "finish"))
-    out.writerows((each._prefill_completed_at, each._completed_at) for each in requests)
-print(json.dumps({"replay_s": replay_s}))
+say(job, [(each._prefill_completed_at, each._completed_at) for each in requests], replay_s=replay_s)

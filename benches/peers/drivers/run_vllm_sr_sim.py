@@ -12,6 +12,7 @@ from fleet_sim.core.request import Request
 from fleet_sim.gpu_profiles import ProfileBuilder, ServingConfig
 from fleet_sim.hardware.catalog import H100_SXM
 from fleet_sim.models.catalog import LLAMA_3_1_8B
+from said import say
 
 job = json.loads(Path(sys.argv[1]).read_text())
 of = job["deployment"]
@@ -38,8 +39,4 @@ fleet = Fleet(FleetConfig([pool], router_type="LeastLoadedRouter"))
 started = time.process_time()
 fleet.run([(each.arrival_time, each) for each in requests])
 replay_s = time.process_time() - started
-with Path(job["out"]).open("w", newline="") as file:
-    out = csv.writer(file)
-    out.writerow(("first_token", "finish"))
-    out.writerows((each.first_token_time, each.physical_end_time) for each in requests)
-print(json.dumps({"replay_s": replay_s}))
+say(job, [(each.first_token_time, each.physical_end_time) for each in requests], replay_s=replay_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
@@ -28,6 +28,8 @@ __all__ = [
     "Sample",
     "judged_after",
     "percentile_of",
+    "row_of",
+    "sample_of",
     "skipped_of",
     "throughput_of",
 ]
@@ -163,23 +165,8 @@ class Criterion:
 
     def sample(self, result: Result, judged: Judged = slice(None)) -> Sample:
         """Reduce a replay to what is judged: the given ones of its requests, in the order of the trace."""
-        status = result.column("status").cast(pl.String).to_numpy()[judged]
-        finished = status == "finished"
-        latencies = {}
-        for metric in self.metrics:
-            # Null for a finished request of one token: no gap, which DistServe's evaluation counts as 0.
-            values = result.column(_COLUMN_OF[metric]).fill_null(0.0).to_numpy()[judged]
-            latencies[metric] = np.where(finished, values, np.inf)
-        totals = result.totals()
-        return Sample(
-            met=int(result.met(self.slo).to_numpy()[judged].sum()),
-            requests=len(status),
-            rejected=int((status == "rejected").sum()),
-            latencies=latencies,
-            finished=totals.finished,
-            seconds=totals.makespan_s,
-            joules=totals.energy_j,
-        )
+        met = int(result.met(self.slo).to_numpy()[judged].sum())
+        return sample_of(result, judged, {metric: _COLUMN_OF[metric] for metric in self.metrics}, met=met)
 
     def judge(self, samples: Sequence[Sample]) -> Measured:
         """Hold the objective against the requests of all samples together."""
@@ -207,15 +194,54 @@ class Criterion:
 
     def row(self, measured: Measured) -> dict[str, Any]:
         """Return a row of a table."""
-        shown = {self.column(metric): value for metric, value in measured.latencies.items()}
-        return {
-            "attainment": measured.attainment,
-            "margin": measured.margin,
-            **shown,
-            "requests": measured.requests,
-            "rejected": measured.rejected,
-            "passes": measured.passes,
-        }
+        return row_of(measured, {self.column(name): value for name, value in measured.latencies.items()})
+
+
+def sample_of(
+    result: Result, judged: Judged, columns: Mapping[str, str], *, met: int | None = None
+) -> Sample:
+    """Reduce a replay to what is judged.
+
+    Parameters
+    ----------
+    result
+        The replay.
+    judged
+        Which of its requests.
+    columns
+        The columns of the latencies, by metric.
+    met
+        How many met the objective; None: those that finished.
+    """
+    status = result.column("status").cast(pl.String).to_numpy()[judged]
+    finished = status == "finished"
+    latencies = {}
+    for metric, column in columns.items():
+        # Null for a finished request of one token: no gap, which DistServe's evaluation counts as 0.
+        values = result.column(column).fill_null(0.0).to_numpy()[judged]
+        latencies[metric] = np.where(finished, values, np.inf)
+    totals = result.totals()
+    return Sample(
+        met=int(finished.sum()) if met is None else met,
+        requests=len(status),
+        rejected=int((status == "rejected").sum()),
+        latencies=latencies,
+        finished=totals.finished,
+        seconds=totals.makespan_s,
+        joules=totals.energy_j,
+    )
+
+
+def row_of(measured: Measured, latencies: Mapping[str, float]) -> dict[str, Any]:
+    """Return a row of a table, with latencies by column."""
+    return {
+        "attainment": measured.attainment,
+        "margin": measured.margin,
+        **latencies,
+        "requests": measured.requests,
+        "rejected": measured.rejected,
+        "passes": measured.passes,
+    }
 
 
 def throughput_of(samples: Sequence[Sample]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,8 @@ from paceline.planning.measured import (
     Rule,
     Sample,
     percentile_of,
+    row_of,
+    sample_of,
     throughput_of,
 )
 from paceline.result import Result
@@ -45,32 +47,16 @@ class PercentileCriterion:
 
     def sample(self, result: Result, judged: Judged = slice(None)) -> Sample:
         """Reduce a replay to what is judged: the given ones of its requests, in the order of the trace."""
-        status = result.column("status").cast(pl.String).to_numpy()[judged]
-        finished = status == "finished"
         names = {name for name, _, _ in self.slo.parts()}
-        bounds_tokens = _TOKENS in names
-        if bounds_tokens and len(status) < len(result):
+        sample = sample_of(result, judged, {name: name for name in sorted(names - {_TOKENS})})
+        if _TOKENS not in names:
+            return sample
+        if sample.requests < len(result):
             raise ConfigError(
                 "warmup_s must be 0 where slo bounds tbt, which is over the tokens of all requests: cut the "
                 "trace with Trace.window instead"
             )
-        latencies = {}
-        for name in sorted(names - {_TOKENS}):
-            # Null for the TPOT of a finished request of one token: no gap.
-            values = result.column(name).fill_null(0.0).to_numpy()[judged]
-            latencies[name] = np.where(finished, values, np.inf)
-        totals = result.totals()
-        return Sample(
-            met=int(finished.sum()),
-            requests=len(status),
-            rejected=int((status == "rejected").sum()),
-            latencies=latencies,
-            finished=totals.finished,
-            seconds=totals.makespan_s,
-            joules=totals.energy_j,
-            gaps=result.itl if bounds_tokens else None,
-            lost_gaps=int((result.column("output_tokens").to_numpy()[judged][~finished] - 1).sum()),
-        )
+        return replace(sample, gaps=result.itl, lost_gaps=_lost_gaps(result))
 
     def judge(self, samples: Sequence[Sample]) -> Measured:
         """Hold the objective against the requests, and the tokens, of all samples together."""
@@ -96,14 +82,7 @@ class PercentileCriterion:
 
     def row(self, measured: Measured) -> dict[str, Any]:
         """Return a row of a table."""
-        return {
-            "attainment": measured.attainment,
-            "margin": measured.margin,
-            **measured.latencies,
-            "requests": measured.requests,
-            "rejected": measured.rejected,
-            "passes": measured.passes,
-        }
+        return row_of(measured, measured.latencies)
 
 
 def judge_of(slo: SLO | Percentiles, target: float, rule: Rule) -> Judge:
@@ -122,6 +101,14 @@ def judge_of(slo: SLO | Percentiles, target: float, rule: Rule) -> Judge:
             "bound has a percentile of its own"
         )
     return PercentileCriterion(slo)
+
+
+def _lost_gaps(result: Result) -> int:
+    """Return the gaps that did not come: of each request, those up to its last token after its latest one."""
+    yielded = result.column("generated_tokens").to_numpy().astype(np.int64)
+    wanted = result.column("output_tokens").to_numpy().astype(np.int64)
+    unfinished = (result.column("status").cast(pl.String) != "finished").to_numpy()
+    return int((np.maximum(wanted, 1) - np.maximum(yielded, 1))[unfinished].sum())
 
 
 def _gap(samples: Sequence[Sample], at: float) -> float:

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
 
 import polars as pl
 
 from paceline._arguments import typed
 from paceline.errors import ConfigError
 from paceline.model import Model
-from paceline.reuse.curve import hit_curve
+from paceline.reuse.curve import SCHEMA, hit_curve
 from paceline.trace.model import Trace
 
 __all__ = ["tier_hits"]
-
-_SCHEMA: Final = pl.Schema(
-    {
-        "tier": pl.UInt64(),
-        "capacity_blocks": pl.UInt64(),
-        "capacity_gib": pl.Float64(),
-        "token_hit_rate": pl.Float64(),
-        "block_hit_rate": pl.Float64(),
-        "share_of_ideal": pl.Float64(),
-    }
-)
 
 
 @typed(ConfigError)
@@ -93,4 +81,4 @@ def tier_hits(
     rates = ("token_hit_rate", "block_hit_rate", "share_of_ideal")
     alone = [pl.col(name) - pl.col(name).shift(1, fill_value=0.0) for name in rates]
     found = curve.with_columns(*alone, tier=pl.int_range(1, pl.len() + 1, dtype=pl.UInt64))
-    return found.select(_SCHEMA.names())
+    return found.select("tier", *SCHEMA.names())

@@ -112,6 +112,16 @@ def test_percentiles_are_over_all_requests_and_over_all_tokens() -> None:
     assert set(found.plot_frame().filter(quantity="p99_tbt")["limit"]) == {0.51}
 
 
+def test_gaps_of_requests_that_are_rejected_are_infinite() -> None:
+    # The second request is rejected, and its one gap is half of all: the P50 is of the gap that came,
+    # the P51 is not.
+    trace = Trace.from_columns(arrival=[0.0, 1.0], prompt_tokens=[1, 2000], output_tokens=[2, 2])
+    low = {"cluster": Cluster([Instance(cost=Affine(step_s=SERVICE), num_blocks=9)]), "between": (1.0, 1.0)}
+    for at, passes in ((50, True), (51, False)):
+        found = paceline.capacity(trace, slo=Percentiles(tbt={at: 1.0}), **low)  # type: ignore[arg-type]
+        assert found.curve["passes"].to_list() == [passes]
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +18,7 @@ from paceline.study.model import Study, Table
 from paceline.study.pages import Content, pages
 from paceline.study.work import Work
 from paceline.synthesis import Empirical, Workload, preset, synthesize
+from paceline.trace import Trace
 
 __all__ = ["BOUNDS_S", "Case", "run", "systems"]
 
@@ -97,8 +99,9 @@ def run(work: Work) -> Study:
     cases = [Case(model, workload, bound) for model, bound in BOUNDS_S for workload in names]
     rows: list[dict[str, object]] = []
     for done, case in enumerate(cases):
-        found = {name: _capacity(case, policy, work) for name, policy in systems(case.bound).items()}
-        rates = {name: one.rate or 0.0 for name, one in found.items()}
+        traces, rates = _traces(case.workload, work), dict[str, float]()
+        for name, policy in systems(case.bound).items():
+            rates[name] = _capacity(case, traces, policy, work.workers).rate or 0.0
         ratio = rates["Sarathi-Serve"] / rates["vLLM"] if rates["vLLM"] else None
         bound = f"{BOUNDS_S[case.model, case.bound]:g} s"
         rows.append(
@@ -137,15 +140,17 @@ def _requests(work: Work) -> int:
     return work.pick(4_000, 150)
 
 
-def _capacity(case: Case, policy: Policy, work: Work) -> Capacity:
+def _traces(workload: str, work: Work) -> list[Trace]:
+    """Draw the traces of a workload; a search scales their arrivals."""
+    of, requests = _workload(workload, work), _requests(work)
+    return [synthesize(of, requests=requests, rate=1.0, seed=seed) for seed in range(work.pick(2, 1))]
+
+
+def _capacity(case: Case, traces: Sequence[Trace], policy: Policy, workers: int | None) -> Capacity:
     """Search for the capacity of a scheduler, over several drawn traces together."""
-    traces = [
-        synthesize(_workload(case.workload, work), requests=_requests(work), rate=1.0, seed=seed)
-        for seed in range(work.pick(2, 1))
-    ]
     slo = Percentiles(tbt={99: BOUNDS_S[case.model, case.bound]}, queueing={50: _DELAY_S})
     cluster = _CLUSTERS[case.model]
-    return capacity(traces, cluster, policy, slo, tolerance=0.02, workers=work.workers)
+    return capacity(traces, cluster, policy, slo, tolerance=0.02, workers=workers)
 
 
 def _workload(name: str, work: Work) -> Workload:

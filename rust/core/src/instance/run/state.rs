@@ -355,6 +355,18 @@ mod tests {
     }
 
     #[test]
+    fn an_arrival_as_a_step_starts_is_seen_by_the_step_decided_then() {
+        let truncated = |now, ahead| {
+            let mut state = RunState::default();
+            state.start(run(100, 9), StepShape::default());
+            state.truncate_at_receipt(&Receipts::new(1), ahead, now)
+        };
+        // The second step is decided as the first starts, at 100, and the third as the second does, at 110.
+        assert_eq!([100, 101, 110, 111].map(|now| truncated(now, true)), [110, 120, 120, 130].map(Some));
+        assert_eq!([100, 101, 110, 111].map(|now| truncated(now, false)), [110, 110, 110, 120].map(Some));
+    }
+
+    #[test]
     fn a_run_is_truncated_where_an_arrival_is_received() {
         let truncated = |interval, ahead| {
             let mut state = RunState::default();

@@ -334,8 +334,8 @@ impl Stages<'_> {
         let displaces = matches!(self.effects.settings.scheduler.admission, Admission::Displace { .. });
         let worst = if displaces { self.effects.worst_running() } else { None };
         let Some(candidate) = self.first_waiting() else { return false };
-        let best = self.effects.ranking.as_deref().and_then(Ranking::best_rank);
-        if worst.is_some_and(|worst| self.effects.ranking.as_deref().map(|one| one.rank(worst)) > best) {
+        let displaced = |one: &Ranking| worst.is_some_and(|worst| Some(one.rank(worst)) > one.best_rank());
+        if self.effects.ranking.as_deref().is_some_and(displaced) {
             return true;
         }
         // A whole prompt that has outgrown the budget is dropped at the next step.
