@@ -6,6 +6,8 @@
 
 mod list;
 mod state;
+#[cfg(test)]
+mod state_tests;
 
 pub(super) use list::StepList;
 pub(super) use state::RunState;
