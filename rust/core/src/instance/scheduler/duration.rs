@@ -4,6 +4,7 @@ use super::Stages;
 use crate::cost::{Rise, StepShape};
 use crate::error::Error;
 use crate::hint::rare;
+use crate::instance::reserve::OutputReserve;
 use crate::instance::run::Run;
 use crate::series::Series;
 use crate::time::{HORIZON, TICKS_PER_SECOND, Ticks};
@@ -111,6 +112,11 @@ impl Stages<'_> {
             joined_late && self.effects.ranking.as_deref().is_some_and(|ranking| changes(ranking.inputs()));
         // A request that was admitted in this step was held as offers were accepted; the next step may accept more.
         if self.effects.transfers.has_admitted() && self.effects.transfers.offered() > 0 {
+            return 1;
+        }
+        // An admission that finds no room beside the reserve is the last one tried until a request leaves.
+        let open = |reserve: &OutputReserve| reserve.is_open(self.effects.admitted(), false);
+        if self.effects.waiting() > 0 && self.effects.reserve.as_deref().is_some_and(open) {
             return 1;
         }
         let rules = &self.effects.settings.scheduler;
