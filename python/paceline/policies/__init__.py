@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from paceline.policies.splitwise import splitwise, splitwise_router
     from paceline.policies.srpt import srpt
     from paceline.policies.static import static
+    from paceline.policies.tensorrt_llm import tensorrt_llm
     from paceline.policies.tetri_infer import tetri_infer
     from paceline.policies.vllm import vllm
     from paceline.policies.vllm_balancer import vllm_balancer
@@ -108,6 +109,7 @@ __all__ = [
     "splitwise_router",
     "srpt",
     "static",
+    "tensorrt_llm",
     "tetri_infer",
     "vllm",
     "vllm_balancer",
@@ -164,6 +166,7 @@ attach(
         "splitwise": ("splitwise", "splitwise_router"),
         "srpt": ("srpt",),
         "static": ("static",),
+        "tensorrt_llm": ("tensorrt_llm",),
         "tetri_infer": ("tetri_infer",),
         "vllm": ("vllm",),
         "vllm_balancer": ("vllm_balancer",),

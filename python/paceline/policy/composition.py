@@ -234,6 +234,9 @@ def _check_memory(scheduler: Composition) -> None:
         raise PolicyError(
             "allocation must be 'chunk' or 'chunk_if_all_fits' where prefixes are cached, was 'sequence'"
         )
+    if scheduler.allocation == "chunk_if_output_fits":
+        _check_outputs_fit(scheduler)
+        return
     yields = any(isinstance(stage, Decodes) and stage.sits_out for stage in stages)
     alone = (scheduler.exclusive_prefill or yields) and scheduler.allocation == "chunk_if_all_fits"
     apart = any(isinstance(stage, Prefills) for stage in stages) and not alone
@@ -244,6 +247,23 @@ def _check_memory(scheduler: Composition) -> None:
             "preempted for them ('chunk_if_all_fits' will do with exclusive_prefill or sits_out); was "
             f"{scheduler.allocation!r}"
         )
+
+
+def _check_outputs_fit(scheduler: Composition) -> None:
+    other = next((stage for stage in scheduler.stages if isinstance(stage, Select | Layered)), None)
+    fields = {
+        "stages": None if other is None else scheduler.stages,
+        "admission": None if scheduler.admission == "wait" else scheduler.admission,
+        "preemption": None if isinstance(scheduler.preemption, Recompute) else scheduler.preemption,
+        "output_reserve": scheduler.output_reserve,
+    }
+    for name, value in fields.items():
+        if value is not None:
+            raise PolicyError(
+                "allocation must be 'chunk', 'chunk_if_all_fits' or 'sequence' where requests are selected, "
+                f"displaced or swapped out, prefills are Layered, or there is an output_reserve; {name} was "
+                f"{value!r}"
+            )
 
 
 def _check_limits(scheduler: Composition) -> None:

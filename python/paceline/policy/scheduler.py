@@ -133,7 +133,9 @@ class Scheduler(Value):
     allocation
         What an admission allocates: blocks for its first ``chunk``; the same, but
         only ``chunk_if_all_fits``, if the whole prompt fits (vLLM's
-        ``scheduler_reserve_full_isl``); or blocks for the whole ``sequence``.
+        ``scheduler_reserve_full_isl``); the same, but only ``chunk_if_output_fits``, if
+        all blocks are free that it and the running requests will take until they end
+        (TensorRT-LLM's ``GUARANTEED_NO_EVICT``); or blocks for the whole ``sequence``.
     watermark, watermark_when_idle
         Share of all blocks that an admission leaves free, 0 to 1; and whether
         that also applies when nothing runs.
@@ -207,7 +209,9 @@ class Scheduler(Value):
     admits: Operand | None = None
     admission: Literal["wait", "displace"] | Displace = "wait"
     victim: Literal["latest", "worst", "fewest_generated"] = "latest"
-    allocation: Literal["chunk", "chunk_if_all_fits", "sequence"] = "chunk_if_all_fits"
+    allocation: Literal["chunk", "chunk_if_all_fits", "chunk_if_output_fits", "sequence"] = (
+        "chunk_if_all_fits"
+    )
     watermark: float = 0.0
     watermark_when_idle: bool = False
     spare_block: bool = False
@@ -347,7 +351,8 @@ class Scheduler(Value):
     @property
     def uses_oracle(self) -> bool:
         """Whether the scheduler reads output lengths, which no real scheduler knows."""
-        if self._is_named("longest_output") or self.output_reserve is not None:
+        reads = self.output_reserve is not None or self.allocation == "chunk_if_output_fits"
+        if reads or self._is_named("longest_output"):
             return True
         return any(getattr(part, "space", "") == "oracle" for of in self.expressions() for part in of.walk())
 

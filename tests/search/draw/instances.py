@@ -119,6 +119,8 @@ def unranked_scheduler(source: Source) -> Wire:
         allocation = source.pick(("sequence", "chunk_if_all_fits", "chunk_if_all_fits"))
     else:
         allocation = source.pick(("chunk", "chunk", "chunk_if_all_fits", "sequence"))
+    if not (swaps or reserves or layered) and source.chance(0.15):
+        allocation = "chunk_if_output_fits"
     cached = not swaps and allocation != "sequence" and source.chance(0.65)
     most = limits(source, chunked=_cuts(several))
     return {
@@ -172,7 +174,9 @@ def malform(source: Source, scheduler: Wire) -> None:
             if source.chance(0.5):
                 scheduler["receive_interval"] = 4
         case "allocation":
-            scheduler["allocation"] = source.pick(("chunk", "chunk_if_all_fits", "sequence"))
+            scheduler["allocation"] = source.pick(
+                ("chunk", "chunk_if_all_fits", "chunk_if_output_fits", "sequence")
+            )
         case _:
             scheduler["order"] = ranking.ranked(source)
 

@@ -50,7 +50,7 @@ def tier(source: Source, instance: Wire) -> None:
         and admit["chunked"]
         and admit["unless_preempted"]
         and admit["gather"] is None
-        and scheduler["allocation"] != "sequence"
+        and scheduler["allocation"] in ("chunk", "chunk_if_all_fits")
         and not (scheduler["decodes_first"] or scheduler["requeue_late"])
         and not any((scheduler.get("joining") or {}).values())
     )

@@ -24,10 +24,12 @@ Row = dict[str, Any]
 
 
 def covers(case: Case) -> bool:
-    """Whether no decision of a case may depend on outputs: no oracle, no reserve, no quoted answers."""
+    """Whether no decision of a case may depend on outputs: no oracle, no room for them, no quoted answers."""
     quoted = any("session" in row for row in case.requests) and not case.prefix_block_tokens
     cached = any(one["scheduler"]["prefix_cache"] for one in case.config["instances"])
-    reserved = any(one["scheduler"].get("output_reserve") for one in case.config["instances"])
+    schedulers = [one["scheduler"] for one in case.config["instances"]]
+    reserved = any(one.get("output_reserve") for one in schedulers)
+    reserved = reserved or any(one["allocation"] == "chunk_if_output_fits" for one in schedulers)
     return "oracle." not in str(case.config) and not reserved and not (quoted and cached)
 
 

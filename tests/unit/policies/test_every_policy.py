@@ -104,6 +104,13 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
     "static": st.builds(
         policies.static, size=st.sampled_from([1, 2, 5]), wait_s=st.sampled_from([0.0, 0.7, 3.0])
     ),
+    "tensorrt_llm": st.builds(
+        policies.tensorrt_llm,
+        capacity=st.sampled_from(["guaranteed_no_evict", "max_utilization", "static_batch"]),
+        max_num_tokens=st.just(64),
+        max_batch_size=SEATS,
+        prefix_caching=st.booleans(),
+    ),
     "vllm": st.builds(
         policies.vllm,
         version=st.sampled_from(["0.11", "0.33"]),

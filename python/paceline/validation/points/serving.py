@@ -19,8 +19,9 @@ from paceline.kernels.store import shipped, stored
 from paceline.model import Model
 from paceline.policies.disaggregated import disaggregated
 from paceline.policies.sglang import sglang
+from paceline.policies.tensorrt_llm import tensorrt_llm
 from paceline.policies.vllm import vllm
-from paceline.policy import Admit, Policy, Running, Scheduler, pick
+from paceline.policy import Policy, pick
 from paceline.validation.points.point import Server
 from paceline.validation.prediction import decides_ahead
 
@@ -242,9 +243,8 @@ def policy_of(server: Server) -> Policy:
     """Return the scheduler of a server's engine and version, and how it routes.
 
     vLLM's is its own, asynchronous by default from 0.14 on, or where its flags say so; a version that the
-    data do not say counts as a new one. SGLang's is its own, with its overlapped schedule. TensorRT-LLM's is
-    not modelled: vLLM's stands for it, with TensorRT-LLM's limits and whole prompts, as it cuts prompts only
-    where ``enable_chunked_prefill`` is set.
+    data do not say counts as a new one. SGLang's is its own, with its overlapped schedule. TensorRT-LLM's has
+    whole prompts, as it cuts prompts only where ``enable_chunked_prefill`` is set.
     """
     one = _one_instance(server)
     if server.prefill:
@@ -268,7 +268,10 @@ def _one_instance(server: Server) -> Policy:
             overlap_schedule=True,
         )
     if server.engine == "trtllm":
-        return _trtllm(server)
+        tokens, most = _TRTLLM
+        return tensorrt_llm(
+            max_num_tokens=server.max_num_batched_tokens or tokens, max_batch_size=server.max_num_seqs or most
+        )
     version = version_key(server.version)[:2]
     seats = server.max_num_seqs
     if seats is None and version and version <= _FEW_SEATS:
@@ -280,19 +283,3 @@ def _one_instance(server: Server) -> Policy:
         max_num_seqs=seats,
         async_scheduling=decides_ahead(server.version) or server.version in _ASYNCHRONOUS,
     )
-
-
-def _trtllm(server: Server) -> Policy:
-    """Return what stands for TensorRT-LLM's scheduler: prompts and decodes in one step, prompts whole.
-
-    An admission takes the blocks of all its tokens to come (``GUARANTEED_NO_EVICT``, its default).
-    """
-    tokens, most = _TRTLLM
-    scheduler = Scheduler(
-        max_num_batched_tokens=server.max_num_batched_tokens or tokens,
-        max_num_seqs=server.max_num_seqs or most,
-        stages=(Running(), Admit(chunked=False, unless_preempted=True)),
-        allocation="sequence",
-        schedule_ahead=True,
-    )
-    return Policy(name="trtllm", scheduler=scheduler, on_arrival="fewest_requests")

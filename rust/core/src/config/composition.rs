@@ -154,9 +154,25 @@ impl SchedulerConfig {
         let yields = self.exclusive_prefill || self.decodes_sit_out();
         let alone = yields && self.allocation == Allocation::ChunkIfAllFits;
         let apart = self.stages.contains(&Stage::Prefills) && !alone;
+        if self.allocation == Allocation::ChunkIfOutputFits {
+            return self.check_outputs_fit();
+        }
         if self.allocation != Allocation::Sequence && (self.is_layered() || apart) {
             let rule = "must be of the whole sequence if prefills in progress have a stage of their own \
                 (or of a chunk if all fits, if prefills exclude decodes, or these sit out)";
+            return Err(("allocation", rule));
+        }
+        Ok(())
+    }
+
+    /// Admissions that leave blocks for all outputs.
+    fn check_outputs_fit(&self) -> Result<(), Breach> {
+        let other = |stage: &Stage| matches!(stage, Stage::Select { .. } | Stage::Layered { .. });
+        let displaces = self.admission != Admission::Wait;
+        let swaps = self.preemption != Preemption::Recompute;
+        if displaces || swaps || self.output_reserve.is_some() || self.stages.iter().any(other) {
+            let rule = "must not be if the output fits where requests are selected, displaced or swapped out, \
+                prefills run by layers, or an output has a reserve";
             return Err(("allocation", rule));
         }
         Ok(())

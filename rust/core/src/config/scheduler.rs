@@ -236,6 +236,8 @@ pub enum Allocation {
     Chunk,
     /// Those of its first chunk, if the blocks of the whole sequence are free.
     ChunkIfAllFits,
+    /// Those of its first chunk, if all blocks are free that it and the running requests will take until they end.
+    ChunkIfOutputFits,
     /// Those of the whole sequence.
     Sequence,
 }

@@ -102,9 +102,10 @@ impl TierConfig {
                 "unless the stages are running and admit, which cuts prompts and is left out after a preemption",
             );
         }
-        if scheduler.decodes_first || scheduler.requeue_late || scheduler.allocation == Allocation::Sequence {
+        let by_chunk = matches!(scheduler.allocation, Allocation::Chunk | Allocation::ChunkIfAllFits);
+        if scheduler.decodes_first || scheduler.requeue_late || !by_chunk {
             return refused(
-                "with decodes_first, requeue_late or the allocation of whole sequences, was given",
+                "with decodes_first, requeue_late, or the allocation of whole sequences or if the output fits, was given",
             );
         }
         if scheduler.joining.is_limited() {

@@ -275,7 +275,7 @@ impl Settings {
     pub(crate) fn allocated_tokens(&self, tokens: u32) -> u32 {
         match self.scheduler.allocation {
             Allocation::Chunk => u64::from(tokens).min(self.scheduler.max_num_batched_tokens) as u32,
-            Allocation::ChunkIfAllFits | Allocation::Sequence => tokens,
+            _ => tokens,
         }
     }
 

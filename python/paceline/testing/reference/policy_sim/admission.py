@@ -10,7 +10,7 @@ from paceline.testing.reference.policy_sim.loading import begin_load, end_load, 
 from paceline.testing.reference.policy_sim.offer import Offer, padding_of
 from paceline.testing.reference.policy_sim.preemption import preempt
 from paceline.testing.reference.policy_sim.request import Request
-from paceline.testing.reference.policy_sim.reserving import charge, fits, may_admit
+from paceline.testing.reference.policy_sim.reserving import blocks_to_come, charge, fits, may_admit
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Part, Step
 
@@ -54,6 +54,7 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
     room = settings.speculation.room(hit + tokens)
     reserved = room if settings.allocation == "chunk" else max(room, request.tokens)
     new = memory.blocks_for(reserved) - len(hits) + state.watermark
+    new += blocks_to_come(state, request, memory.blocks_for(reserved))
     room = max(room, request.tokens) if settings.allocation == "sequence" else room
     # A padding is not cut.
     return Offer(tokens, room, new, hits, (chunked and not padding) or tokens == wanted, "admitted", loaded)

@@ -44,6 +44,20 @@ def fits(state: State, step: Step, request: Request, hits: list[int]) -> bool:
     return False
 
 
+def blocks_to_come(state: State, request: Request, blocks: int) -> int:
+    """Return the blocks that running requests and one with `blocks` blocks will take until they end."""
+    if state.settings.allocation != "chunk_if_output_fits":
+        return 0
+
+    def at_end(one: Request) -> int:
+        return state.memory.blocks_for(
+            state.settings.speculation.room(one.spec.prompt_tokens + one.spec.output_tokens)
+        )
+
+    counted = state.running + [one for one in state.ended if one not in state.running]
+    return max(at_end(request) - blocks, 0) + sum(max(at_end(one) - len(one.blocks), 0) for one in counted)
+
+
 def charge(state: State, step: Step, request: Request, tokens: int, *, unheld: int = 0) -> bool:
     """Charge a request's tokens of the step; return whether there is room for others."""
     reserve = state.reserve

@@ -45,6 +45,7 @@ impl Stages<'_> {
             rare();
             return;
         }
+        self.draft.held_back.to_come = None;
         self.effects.sort_by_cached_prefix();
         let (mut hits, mut admitted) = (Vec::new(), false);
         let passes = self.effects.settings.limits_prompts || self.effects.tier.is_some();
@@ -120,6 +121,7 @@ impl Stages<'_> {
         let drafts = self.effects.settings.speculation.is_some();
         let joins = self.draft.decoded && self.draft.charged && !decodes_first && !drafts;
         self.effects.admit(candidate, offer, hits, joins, self.draft.now);
+        self.add_to_come();
         self.charge(offer.tokens);
     }
 
@@ -210,7 +212,6 @@ impl Stages<'_> {
         hits: &mut Vec<Block>,
     ) -> AdmissionOffer {
         hits.clear();
-        let Candidate { owner, target, .. } = candidate;
         let limit = if chunked { self.draft.limits.chunk } else { u64::MAX };
         let resume = |tokens: u64, next: u32, part: Part| {
             rare();
@@ -239,28 +240,40 @@ impl Stages<'_> {
                 let tokens = if chunked { wanted.min(self.budget()) } else { wanted };
                 resume(tokens, tokens as u32, Part::SwappedInChunk)
             }
-            _ => {
-                self.effects.kv.find(owner, target, hits);
-                let hit = hits.len() as u32 * self.effects.settings.block.tokens();
-                let load = self.look_up(&candidate, hit);
-                let unheld = self.effects.kv.gpu().unheld(hits);
-                if matches!(load, ChunkLoad::Wait(_)) {
-                    rare();
-                    return self.offer_of_load(&candidate, (hit, unheld), load);
-                }
-                let computed = hit + load.tokens();
-                let padding = self.padding(target, computed);
-                let wanted = (u64::from(target - computed) + padding).min(limit);
-                let tokens = wanted.min(self.budget());
-                let blocks = self.prompt_blocks(target, hit, load.tokens() + tokens as u32, unheld);
-                AdmissionOffer {
-                    tokens,
-                    blocks,
-                    affordable: chunked && padding == 0 || tokens == wanted,
-                    part: Part::Admitted,
-                    load,
-                }
-            }
+            _ => self.offer_of_prompt(&candidate, chunked, limit, hits),
+        }
+    }
+
+    /// The offer for a request without KV. `limit`: the most tokens of a chunk.
+    #[inline]
+    fn offer_of_prompt(
+        &mut self,
+        candidate: &Candidate,
+        chunked: bool,
+        limit: u64,
+        hits: &mut Vec<Block>,
+    ) -> AdmissionOffer {
+        let &Candidate { owner, target, .. } = candidate;
+        self.effects.kv.find(owner, target, hits);
+        let hit = hits.len() as u32 * self.effects.settings.block.tokens();
+        let load = self.look_up(candidate, hit);
+        let unheld = self.effects.kv.gpu().unheld(hits);
+        if matches!(load, ChunkLoad::Wait(_)) {
+            rare();
+            return self.offer_of_load(candidate, (hit, unheld), load);
+        }
+        let computed = hit + load.tokens();
+        let padding = self.padding(target, computed);
+        let wanted = (u64::from(target - computed) + padding).min(limit);
+        let tokens = wanted.min(self.budget());
+        let blocks = self.prompt_blocks(target, hit, load.tokens() + tokens as u32, unheld)
+            + self.blocks_to_come(candidate, hit + load.tokens() + tokens as u32);
+        AdmissionOffer {
+            tokens,
+            blocks,
+            affordable: chunked && padding == 0 || tokens == wanted,
+            part: Part::Admitted,
+            load,
         }
     }
 
@@ -282,7 +295,7 @@ impl Stages<'_> {
         let taken = settings.blocks_with_lookahead(hit + tokens);
         let reserved = match settings.scheduler.allocation {
             Allocation::Chunk => taken,
-            Allocation::ChunkIfAllFits | Allocation::Sequence => taken.max(settings.blocks_for(target)),
+            _ => taken.max(settings.blocks_for(target)),
         };
         let blocks = reserved - settings.blocks_for(hit);
         blocks + unheld + self.effects.settings.watermark(self.effects.admitted())
@@ -343,6 +356,7 @@ impl Stages<'_> {
         if !rules.cuts_prompts() && candidate.lacking() > rules.max_num_batched_tokens {
             return true;
         }
+        self.draft.held_back.to_come = None;
         self.admission_offer(candidate, true, &mut Vec::new()).blocks <= self.effects.kv.free()
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct HeldBack {
     pub(crate) selection: Selection,
     /// Where admissions leave room for outputs to come.
     pub(crate) reserve: Reserved,
+    /// Blocks that the running requests will take until they end, once they were counted.
+    pub(crate) to_come: Option<u64>,
 }
 
 /// The bounds of a selection.

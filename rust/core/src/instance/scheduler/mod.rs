@@ -18,6 +18,7 @@ mod layered;
 mod limits;
 mod listed;
 mod offers;
+mod outputs;
 mod planned;
 mod preempt;
 mod reserve;

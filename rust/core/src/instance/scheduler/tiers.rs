@@ -58,7 +58,7 @@ impl Stages<'_> {
         let settings = &self.effects.settings;
         let all = match settings.scheduler.allocation {
             Allocation::Chunk => cached,
-            Allocation::ChunkIfAllFits | Allocation::Sequence => candidate.target,
+            _ => candidate.target,
         };
         let loaded = settings.blocks_for(cached + load.tokens());
         let drafts = settings.blocks_for(settings.draft_slots());

@@ -1,0 +1,96 @@
+"""TensorRT-LLM's scheduler."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from paceline._arguments import typed
+from paceline.errors import PolicyError
+from paceline.policy import Admit, Gather, Policy, PrefixCache, Recompute, Routing, Running, Scheduler, req
+
+__all__ = ["tensorrt_llm"]
+
+Capacity = Literal["guaranteed_no_evict", "max_utilization", "static_batch"]
+
+
+@typed(PolicyError)
+def tensorrt_llm(
+    *,
+    capacity: Capacity = "guaranteed_no_evict",
+    max_num_tokens: int = 8192,
+    max_batch_size: int = 2048,
+    prefix_caching: bool = False,
+    overlap_scheduler: bool | None = None,
+    routing: Routing = "fewest_requests",
+) -> Policy:
+    """Batch in flight: each step has all decodes, and the whole prompts that fit beside them.
+
+    The capacity policy decides which requests have memory. ``guaranteed_no_evict``
+    admits a request only if all blocks are free that it and the running requests will
+    take until they end, so that none is preempted. ``max_utilization`` admits as long as
+    the next step's blocks are free; if they run out, the latest arrival is preempted,
+    and computed again in its place of the order. ``static_batch`` admits as
+    ``guaranteed_no_evict`` does, and only if nothing runs.
+
+    Parameters
+    ----------
+    capacity
+        The capacity policy (``capacity_scheduler_policy``).
+    max_num_tokens
+        Tokens of a step. A prompt above it is rejected.
+    max_batch_size
+        Requests of a step.
+    prefix_caching
+        Whether full blocks are kept for later requests that start the same
+        (``enable_block_reuse``, which is on by default there; here it needs a trace that
+        says what prompts share).
+    overlap_scheduler
+        Whether a step is decided when the one before it starts. None: as by default,
+        on; off with ``max_utilization``, for which it is not modelled.
+    routing
+        Which instance an arrival joins.
+
+    Returns
+    -------
+    Policy
+        The policy.
+
+    Raises
+    ------
+    PolicyError
+        If ``overlap_scheduler`` is True with ``max_utilization``.
+
+    Examples
+    --------
+    >>> tensorrt_llm().scheduler.allocation
+    'chunk_if_output_fits'
+
+    Notes
+    -----
+    Source: TensorRT-LLM 1.2, ``tensorrt_llm/_torch/pyexecutor/scheduler/scheduler.py``
+    (``GuaranteedNoEvictPolicy``, ``MaxUtilizationPolicy``, ``PyMicroBatchScheduler``), which
+    mirrors ``cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp`` and
+    ``microBatchScheduler.cpp``. No log of its decisions is compared. A request's
+    ``max_new_tokens`` is its output's length in the trace, so that the policy uses an
+    oracle. Set ``block_tokens=32`` of the instance. Not modelled: ``enable_chunked_prefill``,
+    whose chunks are whole blocks; the delay of a prompt whose prefix another one of the same
+    step computes; attention data parallelism.
+    """
+    displaces = capacity == "max_utilization"
+    if displaces and overlap_scheduler:
+        raise PolicyError(
+            "overlap_scheduler must be False or None where capacity is 'max_utilization', was True"
+        )
+    gather = Gather(size=1, wait_s=0.0) if capacity == "static_batch" else None
+    scheduler = Scheduler(
+        max_num_batched_tokens=max_num_tokens,
+        max_num_seqs=max_batch_size,
+        stages=(Running(), Admit(chunked=False, gather=gather)),
+        order=req.arrival if displaces else "arrival",
+        admission="displace" if displaces else "wait",
+        allocation="chunk" if displaces else "chunk_if_output_fits",
+        preemption=Recompute(),
+        prefix_cache=PrefixCache(unknown_first=True) if prefix_caching else None,
+        schedule_ahead=not displaces and overlap_scheduler is not False,
+    )
+    return Policy(name=f"tensorrt_llm-{capacity}", scheduler=scheduler, on_arrival=routing)
