@@ -32,6 +32,10 @@ _STUDIES: Final = {
         "paceline.study.layered_prefill",
         "Layered prefill against chunked prefill on mixtures of experts (Lee et al.).",
     ),
+    "llumnix": (
+        "paceline.study.llumnix",
+        "Live migration between sixteen instances against dispatch alone (Sun et al.).",
+    ),
     "pars": (
         "paceline.study.pars",
         "Scheduling by learned rank of answer length against FCFS and other rankers (Tao et al.).",
