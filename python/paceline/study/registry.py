@@ -48,6 +48,10 @@ _STUDIES: Final = {
         "paceline.study.sarathi",
         "The capacity of Sarathi-Serve under bounds on the time between tokens, against vLLM and Orca.",
     ),
+    "splitwise": (
+        "paceline.study.splitwise",
+        "Pools of machines for prompts and for tokens against machines that run both (Patel et al.).",
+    ),
     "vllm-proposals": (
         "paceline.study.vllm_proposals",
         "Orders proposed for vLLM's waiting queue on real traces, with intervals.",
