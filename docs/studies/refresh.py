@@ -19,7 +19,7 @@ from paceline.study.writing import markdown
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[2] / "shared" / "traces"
 
-NEEDS_DATA = ("arrow", "pars", "pascal", "sarathi", "vllm-proposals")
+NEEDS_DATA = ("arrow", "llumnix", "pars", "pascal", "sarathi", "splitwise", "vllm-proposals")
 """Studies whose tables need real traces."""
 
 QUICK = ("kv-reuse",)

@@ -73,9 +73,12 @@ def llumnix(
     decodes). The engine makes every decision in the logs of that code under
     ``tests/conformance/logs/routers/llumnix_*`` by the same dispatch rules. The source
     passes over busy instances unless all are (fewer than ten steps left); with one metric
-    for both, that never changes the choice. Differences: an instance does not migrate
-    requests because it preempted some; routers see instances as they are now, where
-    the source polls them every 50 ms (``replace(policy, reports=Reports(every=0.05))``).
+    for both, that never changes the choice. A request that migrates frees its blocks at the
+    source. Differences: no blocks are reserved at the target, where a request that does not fit
+    waits, and in the source stays where it is; an instance may be in several migrations at a
+    time, and in the source in one, so that under load a longer period comes nearer to it; an
+    instance does not migrate requests because it preempted some; routers see instances as they
+    are now, where the source polls them every 50 ms (``replace(policy, reports=Reports(every=0.05))``).
     """
     left = remaining_steps(defrag=defrag)
     move = migrate(
@@ -90,4 +93,6 @@ def llumnix(
         name="llumnix",
         on_arrival=llumnix_dispatch(dispatch, metric=metric, defrag=defrag),
         every={period_s: [move]} if migration else {},
+        # With one, a request would hold blocks of its source while it waits for those of its target.
+        handover=None,
     )

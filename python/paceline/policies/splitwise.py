@@ -139,7 +139,9 @@ def splitwise(
     Splitting" (ISCA 2024); Mutinifni/splitwise-sim (8f99e7dc), ``scheduler.py``,
     ``MixedPoolScheduler``. Given what the source's router saw, the rules make its
     choices and moves (``tests/conformance/logs/routers/splitwise_mixed_pool``). There are two
-    mixed pools, one for the instances of each pool. Differences: memory in use is
+    mixed pools, one for the instances of each pool. Differences: a prompt that exceeds
+    the 2,048 tokens of a step is rejected, where the source runs it alone (37% of Azure's
+    prompts of code, 14% of conversations): give a `scheduler` that cuts prompts; memory in use is
     that of the tokens that there are, where the source also counts the outputs to
     come and requests whose prompt is not done; ties go to the lowest index, where
     the source has the order in which instances joined the pool; an instance returns

@@ -32,6 +32,10 @@ _STUDIES: Final = {
         "paceline.study.layered_prefill",
         "Layered prefill against chunked prefill on mixtures of experts (Lee et al.).",
     ),
+    "llumnix": (
+        "paceline.study.llumnix",
+        "Live migration between sixteen instances against dispatch alone (Sun et al.).",
+    ),
     "pars": (
         "paceline.study.pars",
         "Scheduling by learned rank of answer length against FCFS and other rankers (Tao et al.).",
@@ -43,6 +47,10 @@ _STUDIES: Final = {
     "sarathi": (
         "paceline.study.sarathi",
         "The capacity of Sarathi-Serve under bounds on the time between tokens, against vLLM and Orca.",
+    ),
+    "splitwise": (
+        "paceline.study.splitwise",
+        "Pools of machines for prompts and for tokens against machines that run both (Patel et al.).",
     ),
     "vllm-proposals": (
         "paceline.study.vllm_proposals",

@@ -21,6 +21,7 @@ DATASHEETS = {
     "h200": (989, 4800, 141),
     "b200": (2250, 7700, 180),
     "l40s": (362, 864, 48),
+    "a10": (125, 600, 24),
     "a10g": (70, 600, 24),
     "rtx-4090": (165, 1008, 24),
     "rtx-pro-6000": (504, 1597, 96),
@@ -68,7 +69,7 @@ def test_an_unknown_name_says_what_is_close() -> None:
         Gpu.load("h100-smx")
     with pytest.raises(ConfigError, match="there is no gpu 'H100-SXM'; close to it: h100-sxm"):
         Gpu.load("H100-SXM")
-    with pytest.raises(ConfigError, match="there is no gpu 'tpu'; there are: a100-40gb, a100-80gb"):
+    with pytest.raises(ConfigError, match="there is no gpu 'tpu'; there are: a10, a100-40gb, a100-80gb"):
         Gpu.load("tpu")
 
 

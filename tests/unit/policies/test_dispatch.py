@@ -195,6 +195,21 @@ def test_the_metrics_of_llumnix_while_one_request_decodes_on_an_instance(metric:
     assert routed(policy, 2 * [A_SECOND], **columns) == [first, 0 if first else second]
 
 
+def test_a_request_that_llumnix_migrates_holds_no_blocks_at_its_source() -> None:
+    """Of 20 blocks of 4 tokens the first request has 11 at 3 s, and the third, queued behind it, needs 12.
+
+    The first leaves at the end of the step, at 3 s. Its target has 5 blocks free, so that it waits there for
+    the second to end, while the third takes its blocks and has its first token at 4 s.
+    """
+    small = Instance(cost=Affine(step_s=1.0), num_blocks=21, block_tokens=4)
+    policy = policies.llumnix(migrate_below=-1.0, period_s=0.5)
+    columns = {"arrival": [0.0, 0.1, 2.5], "prompt_tokens": [40, 56, 48], "output_tokens": [20, 20, 2]}
+    rows = replayed(policy, 2 * [small], **columns).requests
+    assert (rows["instance"][0], rows["last_instance"][0]) == (1, 0)
+    assert rows["instance"][2] == 1
+    assert rows["first_token"][2] == 4.0
+
+
 def test_adaptive_instances_are_packed_with_decodes_up_to_the_bound() -> None:
     """TPOT is 0.1 s and 0.3 s a request; the bound is 0.85 s: two requests an instance.
 
