@@ -50,6 +50,12 @@ class Host(Value):
         stay. vLLM's ``eviction_policy``.
     prompt_only
         Whether blocks that the output fills are not stored (``offload_prompt_only``).
+    write
+        When chunks are stored. ``"completed"``: after the step that completes them, as vLLM. The others are
+        the values of ``--hicache-write-policy`` in SGLang 0.5.23. ``"through"``: as a request inserts them
+        into the prefix cache, those of its prompt after the step that computes them and those of its output
+        once it has ended. ``"selective"``: as the second request inserts them while the GPU has them.
+        ``"back"``: as the GPU's cache loses them; the step that takes their blocks waits for the copies.
     store_threshold
         Offers of a chunk before it is stored; 0 and 1: it is stored at the first.
     sync_load_tokens
@@ -84,6 +90,7 @@ class Host(Value):
     chunk_blocks: int = 1
     eviction: Literal["lru", "arc"] = "lru"
     prompt_only: bool = True
+    write: Literal["completed", "through", "selective", "back"] = "completed"
     store_threshold: int = 0
     sync_load_tokens: int = 0
     bytes_per_s: float | None = None
@@ -120,10 +127,28 @@ class Host(Value):
             why=why,
             error=PolicyError,
         )
+        self._check_write()
         if self.bytes_per_s is not None and not 0 < self.bytes_per_s < 1e18:
             raise PolicyError(f"bytes_per_s of a Host must be above 0 bytes, was {self.bytes_per_s}")
         if not 0 <= self.latency_s < 1e6:
             raise PolicyError(f"latency_s of a Host must be 0 or more seconds, was {self.latency_s}")
+
+    def _check_write(self) -> None:
+        if self.write != "completed" and self.store_threshold > 1:
+            raise PolicyError(
+                "store_threshold of a Host must be 0 or 1 unless write is 'completed', was "
+                f"{self.store_threshold}"
+            )
+        if self.write == "back" and self.chunk_blocks > 1:
+            raise PolicyError(
+                f"chunk_blocks of a Host must be 1 where write is 'back', was {self.chunk_blocks}: the GPU's "
+                "cache loses one block at a time"
+            )
+        if self.write == "back" and self.prompt_only:
+            raise PolicyError(
+                "prompt_only of a Host must be False where write is 'back', was True: a block that is "
+                "lost may hold output"
+            )
 
     def on(self, instance: Instance) -> dict[str, Any]:
         """Return the tier of an instance as the engine reads it; each of its GPUs copies its share.
@@ -172,6 +197,7 @@ class Host(Value):
             "chunk_blocks": self.chunk_blocks,
             "eviction": self.eviction,
             "prompts_only": self.prompt_only,
+            "write": self.write,
             "store_threshold": self.store_threshold,
             "sync_tokens": self.sync_load_tokens,
             "polls_at_end": self.poll == "end",

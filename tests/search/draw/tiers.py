@@ -58,12 +58,15 @@ def tier(source: Source, instance: Wire) -> None:
         return
     if "speculation" in instance:
         instance["speculation"]["hash_lookahead"] = 0
+    write = source.pick(("completed", "completed", "through", "selective", "selective", "back", "back"))
+    back, completed = write == "back", write == "completed"
     instance["tier"] = {
+        "write": write,
         "chunks": source.pick((1, 2, 4, 8, 30, 1000)),
-        "chunk_blocks": source.pick((1, 1, 1, 2, 3)),
+        "chunk_blocks": 1 if back else source.pick((1, 1, 1, 2, 3)),
         "eviction": source.pick(("lru", "arc")),
-        "prompts_only": source.chance(0.5),
-        "store_threshold": source.pick((0, 0, 0, 2, 3)),
+        "prompts_only": not back and source.chance(0.5),
+        "store_threshold": source.pick((0, 0, 0, 2, 3)) if completed else 0,
         "sync_tokens": source.pick((0, 0, 4, 30)),
         "polls_at_end": source.chance(0.3),
         "store": copy_time(source),

@@ -84,6 +84,7 @@ def _of_instance(instance: Wire) -> Iterator[str]:
     if tier := instance.get("tier"):
         yield "tier"
         yield f"tier: {tier['eviction']}"
+        yield f"tier: write {tier.get('write', 'completed')}"
         if instance["scheduler"]["schedule_ahead"]:
             yield "tier: decided ahead"
         for name in ("prompts_only", "store_threshold", "sync_tokens", "polls_at_end"):

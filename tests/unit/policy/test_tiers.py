@@ -48,6 +48,8 @@ def test_pipeline_stages_copy_their_layers_side_by_side() -> None:
 
 def test_a_tier_is_written_to_toml_with_its_policy() -> None:
     tier = Host(chunks=7, chunk_blocks=2, eviction="arc", prompt_only=False, store_threshold=2, poll="end")
+    back = tiered(Host(chunks=7, write="back", prompt_only=False))
+    assert Policy.from_toml(back.to_toml()) == back
     policy = tiered(tier)
     assert Policy.from_toml(policy.to_toml()) == policy
     assert Policy.from_toml(policy.to_toml()) != tiered(TIER)
@@ -64,6 +66,15 @@ def test_a_tier_is_written_to_toml_with_its_policy() -> None:
         ({"chunks": 1, "store_threshold": -1}, "store_threshold of a Host must be"),
         ({"chunks": 1, "bytes_per_s": 0}, "bytes_per_s of a Host must be above 0 bytes, was 0"),
         ({"chunks": 1, "latency_s": -1}, "latency_s of a Host must be 0 or more seconds, was -1"),
+        ({"chunks": 1, "write": "back"}, "prompt_only of a Host must be False where write is 'back'"),
+        (
+            {"chunks": 1, "write": "back", "prompt_only": False, "chunk_blocks": 2},
+            "chunk_blocks of a Host must be 1 where write is 'back', was 2",
+        ),
+        (
+            {"chunks": 1, "write": "through", "store_threshold": 2},
+            "store_threshold of a Host must be 0 or 1 unless write is 'completed', was 2",
+        ),
         ({"chunks": 1, "eviction": "fifo"}, "eviction of a Host must be one of lru, arc, was 'fifo'"),
     ],
 )

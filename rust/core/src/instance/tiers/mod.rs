@@ -10,6 +10,7 @@ mod ahead;
 mod below;
 mod departures;
 mod fences;
+mod insertions;
 mod jobs;
 mod links;
 mod log;
@@ -22,13 +23,14 @@ pub use log::{TierJob, TierLog, TierStep};
 use ahead::Ahead;
 use departures::Departed;
 use fences::Fences;
+use insertions::Insertions;
 use jobs::{Job, Jobs, Kind};
 use links::Links;
 use log::StepLog;
 use uses::Uses;
 
 use super::request::Slot;
-use crate::config::TierConfig;
+use crate::config::{TierConfig, Write};
 use crate::kv::{ChunkStore, ContentOwner, Memory, StoredChunk};
 use crate::metrics::TierStats;
 use crate::time::Ticks;
@@ -69,10 +71,9 @@ pub(crate) struct HostTier {
     /// Requests whose load has begun and that were not admitted since, in that order.
     loading: Vec<Slot>,
     departed: Departed,
+    insertions: Insertions,
     /// Copies that a step decided ahead does not know of; `None`: steps are decided as they start.
     ahead: Option<Box<Ahead>>,
-    /// When a step without tokens ends that waits for copies.
-    ends: Option<Ticks>,
     stats: TierStats,
     log: StepLog,
 }
@@ -96,8 +97,8 @@ impl HostTier {
             fences: Fences::default(),
             loading: Vec::new(),
             departed: Departed::default(),
+            insertions: Insertions::new(config.write),
             ahead: ahead.then(Box::default),
-            ends: None,
             stats: TierStats { capacity: config.chunks, ..TierStats::default() },
             log: StepLog::new(recorded),
         }
@@ -117,9 +118,14 @@ impl HostTier {
         self.config.sync_tokens
     }
 
-    /// Whether blocks that the output fills are not stored.
-    pub(in crate::instance) fn prompts_only(&self) -> bool {
-        self.config.prompts_only
+    /// Whether blocks that the output fills are not stored before the request has ended.
+    pub(in crate::instance) fn stores_no_decodes(&self) -> bool {
+        self.config.prompts_only || self.config.write != Write::Completed
+    }
+
+    /// Whether a step that reuses a block with a known content waits until that is stored.
+    pub(in crate::instance) fn stores_lost_blocks(&self) -> bool {
+        self.config.write == Write::Back
     }
 
     /// Whether a running request could not store its chunks when it last tried.
@@ -149,8 +155,9 @@ impl HostTier {
 
     // -- effects ----------------------------------------------------------------------
 
-    /// Begins to form a step.
-    pub(in crate::instance) fn open(&mut self, now: Ticks) {
+    /// Begins to form a step. `lost`: contents that the GPU has lost since the one before it was formed.
+    pub(in crate::instance) fn open(&mut self, lost: &[u64], now: Ticks) {
+        self.insertions.lose(lost);
         self.log.open(now, self.store.evicted());
         self.learn_of_store(now);
         if let Some(ahead) = &mut self.ahead {
@@ -235,7 +242,7 @@ impl HostTier {
     }
 
     fn open_job(&mut self, kind: Kind, id: u32, chunks: &[StoredChunk], blocks: u64) -> u32 {
-        let job = self.jobs.open(Job::new(kind, id, chunks, blocks, self.log.step.start));
+        let job = self.jobs.open(Job::new(kind, Some(id), chunks, blocks, self.log.step.start));
         self.uses.get_mut(id).jobs.push(job);
         self.log.made(job, kind);
         job
@@ -244,6 +251,9 @@ impl HostTier {
     /// Sends the copies that the step waits for. Returns when its forward pass begins.
     fn send_urgent(&mut self) -> Ticks {
         let now = self.log.step.start;
+        for at in 0..self.log.at_once.len() {
+            self.send(self.log.at_once[at], now);
+        }
         for at in 0..self.log.step.flushed.len() {
             self.send(self.log.step.flushed[at], now);
         }
@@ -320,7 +330,8 @@ impl HostTier {
             return;
         }
         for (id, job) in self.jobs.take_ended(start.unwrap_or(self.log.step.start), seen) {
-            self.log.report(TierJob::new(id, &job, self.uses.get(job.used).request, now), start);
+            let request = job.used.map(|used| self.uses.get(used).request);
+            self.log.report(TierJob::new(id, &job, request, now), start);
             match &mut self.ahead {
                 Some(ahead) if start.is_some() => ahead.unseen.push((id, job)),
                 _ => self.end_job(id, &job, now),
@@ -339,15 +350,16 @@ impl HostTier {
             Kind::Load | Kind::Sync => self.store.end_load(&keys, job.kind == Kind::Load),
         }
         self.fences.remove(id);
-        self.departed.unloaded.extend(self.uses.end_job(job.used, id).filter(|_| job.kind == Kind::Load));
+        let kept = job.used.and_then(|used| self.uses.end_job(used, id));
+        self.departed.unloaded.extend(kept.filter(|_| job.kind == Kind::Load));
     }
 
     /// Ends the step without tokens that was formed at `now`, unless it waits for copies. Returns whether another step
     /// follows at once.
     pub(in crate::instance) fn pass_step(&mut self, begins: Ticks) -> bool {
         let now = self.log.step.start;
-        self.ends = (begins > now).then_some(begins);
-        if self.ends.is_some() {
+        self.log.ends = (begins > now).then_some(begins);
+        if self.log.ends.is_some() {
             self.send_others(begins);
             return false;
         }
@@ -363,11 +375,11 @@ impl HostTier {
     /// Ends the step without tokens that waits for copies, if one is in progress and has ended. Returns when it ends, if it
     /// has not.
     pub(in crate::instance) fn wake(&mut self, now: Ticks) -> Option<Ticks> {
-        let ends = self.ends?;
+        let ends = self.log.ends?;
         if now < ends {
             return Some(ends);
         }
-        self.ends = None;
+        self.log.ends = None;
         self.end_passed(ends);
         None
     }
