@@ -22,6 +22,7 @@ __all__ = ["Host", "check_tiers"]
 _MOST_CHUNKS = 2**32 - 2
 _MOST_CHUNK_BLOCKS = 2**16
 _MOST_OFFERS = 2**16
+_MOST_LAYERS = 2**16
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -62,6 +63,13 @@ class Host(Value):
         Tokens that a step may load before its forward pass, which then waits for them. A hit that fits is
         loaded in that way, and its request is admitted at once; 0: every hit is waited for
         (``sync_load_budget_bytes`` over the bytes of a token).
+    overlap
+        ``"none"``: a request waits for its load. ``"layers"``: it is admitted at once, as in SGLang 0.5.23,
+        and its chunks are loaded while its step computes, layer by layer. A layer is computed once it has
+        been loaded, so that a load which takes less time than the step costs the time of one layer of it. The
+        step computes the last token of the prompt at least.
+    layers
+        Layers over which such a load is spread; by default those of the model.
     bytes_per_s
         Bytes per second that each GPU copies, in each direction. By default the catalog's PCIe
         bandwidth of the GPU.
@@ -93,6 +101,8 @@ class Host(Value):
     write: Literal["completed", "through", "selective", "back"] = "completed"
     store_threshold: int = 0
     sync_load_tokens: int = 0
+    overlap: Literal["none", "layers"] = "none"
+    layers: int | None = None
     bytes_per_s: float | None = None
     latency_s: float = 0.0
     poll: Literal["begin", "end"] = "begin"
@@ -128,6 +138,7 @@ class Host(Value):
             error=PolicyError,
         )
         self._check_write()
+        self._check_overlap(why)
         if self.bytes_per_s is not None and not 0 < self.bytes_per_s < 1e18:
             raise PolicyError(f"bytes_per_s of a Host must be above 0 bytes, was {self.bytes_per_s}")
         if not 0 <= self.latency_s < 1e6:
@@ -149,6 +160,28 @@ class Host(Value):
                 "prompt_only of a Host must be False where write is 'back', was True: a block that is "
                 "lost may hold output"
             )
+
+    def _check_overlap(self, why: str) -> None:
+        if self.overlap == "layers" and self.sync_load_tokens:
+            raise PolicyError(
+                f"sync_load_tokens of a Host must be 0 where overlap is 'layers', was {self.sync_load_tokens}"
+            )
+        if self.layers is None:
+            return
+        if self.overlap == "none":
+            raise PolicyError(f"layers of a Host must be None where overlap is 'none', was {self.layers}")
+        _check.count("layers of a Host", self.layers, most=_MOST_LAYERS, why=why, error=PolicyError)
+
+    def _overlap_layers(self, instance: Instance) -> int:
+        """Return the layers over which a load is spread; 0 where requests wait for it."""
+        if self.overlap == "none" or self.layers is not None:
+            return self.layers or 0
+        model = instance.resolved_model
+        if model is None:
+            raise ConfigError(
+                "tiers of a PrefixCache need a model, or layers of a Host, where its overlap is 'layers'"
+            )
+        return max(stage.part.layers for stage in stages(model, instance.pipeline_parallel))
 
     def on(self, instance: Instance) -> dict[str, Any]:
         """Return the tier of an instance as the engine reads it; each of its GPUs copies its share.
@@ -200,6 +233,7 @@ class Host(Value):
             "write": self.write,
             "store_threshold": self.store_threshold,
             "sync_tokens": self.sync_load_tokens,
+            "overlap_layers": self._overlap_layers(instance),
             "polls_at_end": self.poll == "end",
             "store": copies,
             "load": copies,

@@ -60,6 +60,7 @@ def tier(source: Source, instance: Wire) -> None:
         instance["speculation"]["hash_lookahead"] = 0
     write = source.pick(("completed", "completed", "through", "selective", "selective", "back", "back"))
     back, completed = write == "back", write == "completed"
+    layers = source.pick((0, 0, 1, 2, 5))
     instance["tier"] = {
         "write": write,
         "chunks": source.pick((1, 2, 4, 8, 30, 1000)),
@@ -67,7 +68,8 @@ def tier(source: Source, instance: Wire) -> None:
         "eviction": source.pick(("lru", "arc")),
         "prompts_only": not back and source.chance(0.5),
         "store_threshold": source.pick((0, 0, 0, 2, 3)) if completed else 0,
-        "sync_tokens": source.pick((0, 0, 4, 30)),
+        "sync_tokens": 0 if layers else source.pick((0, 0, 4, 30)),
+        "overlap_layers": layers,
         "polls_at_end": source.chance(0.3),
         "store": copy_time(source),
         "load": copy_time(source),

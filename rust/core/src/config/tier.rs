@@ -10,6 +10,9 @@ use crate::time::Ticks;
 /// The most blocks of a chunk: a chunk of real engines has some thousand tokens at most.
 const MOST_CHUNK_BLOCKS: u64 = 1 << 16;
 
+/// The most layers: a thousand times those of real models.
+const MOST_LAYERS: u64 = 1 << 16;
+
 /// The most offers of a chunk before it is stored.
 const MOST_OFFERS: u64 = 1 << 16;
 
@@ -33,6 +36,10 @@ pub struct TierConfig {
     pub store_threshold: u32,
     /// The most tokens that a step loads before its forward pass.
     pub sync_tokens: u64,
+    /// Layers of a model that computes each as soon as its loads have ended, so that a request need not wait for them; 0:
+    /// it waits.
+    #[serde(default)]
+    pub overlap_layers: u32,
     /// Whether the end of a copy is looked for as a step ends, and not as its forward pass begins.
     pub polls_at_end: bool,
     /// The time of a copy to the tier.
@@ -115,7 +122,12 @@ impl TierConfig {
             on_clock(|| field(&format!("{name}.fixed")), time.fixed)?;
             on_clock(|| field(&format!("{name}.block")), time.block)?;
         }
+        within(|| field("overlap_layers"), 0, MOST_LAYERS, u64::from(self.overlap_layers))?;
         self.check_write(field)?;
+        if self.overlap_layers > 0 && self.sync_tokens > 0 {
+            let rule = format!("must be 0 where loads overlap with layers, was {}", self.sync_tokens);
+            return Err(Error::config(field("sync_tokens"), rule));
+        }
         let refused = |rule: &str| Err(Error::config(format!("{at}.tier"), format!("must be null {rule}")));
         let scheduler = &instance.scheduler;
         if scheduler.prefix_cache.is_none() {
@@ -186,6 +198,7 @@ mod tests {
             write,
             store_threshold,
             sync_tokens: 0,
+            overlap_layers: 0,
             polls_at_end: false,
             store: time,
             load: time,

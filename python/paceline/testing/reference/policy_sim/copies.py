@@ -95,6 +95,7 @@ class Actions:
     before: dict[Request, int] = field(default_factory=dict)  # tokens computed before the step
     allocated: set[int] = field(default_factory=set)
     sync_tokens: int = 0
+    span: int = 0  # of the loads that overlap with it
 
     @property
     def idle(self) -> bool:

@@ -7,6 +7,8 @@ Follows vLLM 0.33.0 (``vllm/distributed/kv_transfer/kv_connector/v1/offloading/s
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from paceline.testing.reference.policy_sim.chunks import PENDING, Access, Chunks
@@ -81,6 +83,24 @@ class Tier:
         return self.chunk_blocks * self._memory.block_tokens
 
     @property
+    def overlaps(self) -> bool:
+        """Whether loads overlap with the steps that they are made for."""
+        return bool(self._config.get("overlap_layers"))
+
+    def stall(self, compute: int) -> int:
+        """Return for how long the loads of the step that was formed hold up its forward pass.
+
+        Each layer is computed once it has been loaded and the one before it has been computed.
+        """
+        if not self.overlaps or not self._now.span:
+            return 0
+        layers, ends = int(self._config["overlap_layers"]), Fraction(0)
+        for layer in range(layers):
+            loaded = Fraction(self._now.span * (layer + 1), layers)
+            ends = max(ends, loaded) + Fraction(compute, layers)
+        return ceil(ends) - compute
+
+    @property
     def store_chunks(self) -> int:
         """Chunks in the store below, those that are being written among them."""
         return 0 if self.below is None else len(self.below.store.objects)
@@ -108,7 +128,8 @@ class Tier:
         use.next_chunk = 0
         if use.jobs:
             return None
-        chunks, first = request.tokens // size, cached // size
+        # Where loads overlap with the step of a request, it computes one token at least.
+        chunks, first = (request.tokens - self.overlaps) // size, cached // size
         if chunks * size - cached < size:
             return 0, False
         found, fetched = list[Hashable](), list[Hashable]()
@@ -136,7 +157,8 @@ class Tier:
         if not loading.isdisjoint(found):
             return None
         most = self._config["sync_tokens"]
-        sync = cached + tokens < request.tokens and self._now.sync_tokens + tokens <= most
+        fits = self._now.sync_tokens + tokens <= most
+        sync = self.overlaps or (cached + tokens < request.tokens and fits)
         self._now.sync_tokens += tokens if sync else 0
         return tokens, sync
 
@@ -236,7 +258,10 @@ class Tier:
             self.below.read(now.start)
         awaited = [job.ends or 0 for job in now.flushed]
         begins = max([now.start, *awaited])
-        if any(job.kind == "sync" for job in now.loads):
+        if self.overlaps:
+            self._send(now.loads, begins)
+            now.span = max([begins, *(job.ends or 0 for job in now.loads)]) - begins
+        elif any(job.kind == "sync" for job in now.loads):
             self._send(now.loads, begins)
             begins = max([begins, *(job.ends or 0 for job in now.loads if job.kind == "sync")])
             awaited.append(begins)

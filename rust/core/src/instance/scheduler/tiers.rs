@@ -39,7 +39,7 @@ impl Stages<'_> {
             Some(loaded) => {
                 let within = self.draft.loads.sync_tokens + u64::from(loaded) <= tier.sync_tokens();
                 // One token at least is computed in the step.
-                if within && cached + loaded < tokens {
+                if tier.overlaps() || within && cached + loaded < tokens {
                     ChunkLoad::Before(loaded)
                 } else {
                     ChunkLoad::Wait(loaded)
@@ -161,7 +161,7 @@ impl Stages<'_> {
             let unlost = self.effects.kv.gpu().free_without_content();
             steps = steps.min(set.steps_covered(set.blocks_for_next() + unlost, steps));
         }
-        let begins = run.start + run.copying;
+        let begins = tier.begins(run.start);
         let looks = tier.looks_ahead(begins);
         if !tier.stores_no_decodes() && looks.is_some() {
             steps = steps.min(set.steps_covered(set.blocks_for_next(), steps));

@@ -135,6 +135,7 @@ mod tests {
             write: Write::Completed,
             store_threshold: 0,
             sync_tokens: 0,
+            overlap_layers: 0,
             polls_at_end: false,
             store: time,
             load: time,

@@ -116,6 +116,8 @@ pub(super) struct StepLog {
     pub(super) step: TierStep,
     /// Copies that are sent as it starts, though it does not wait for them.
     pub(super) at_once: Vec<u32>,
+    /// When the loads end that overlap with it.
+    pub(super) loaded: Ticks,
     /// When it ends, if it computes no tokens and waits for copies.
     pub(super) ends: Option<Ticks>,
     log: Option<Box<TierLog>>,
@@ -129,7 +131,7 @@ impl StepLog {
     pub(super) fn new(recorded: bool) -> Self {
         let log = recorded.then(Box::default);
         let step = TierStep::default();
-        Self { step, at_once: Vec::new(), ends: None, log, evicted: 0, loading: Vec::new() }
+        Self { step, at_once: Vec::new(), loaded: 0, ends: None, log, evicted: 0, loading: Vec::new() }
     }
 
     pub(super) fn is_kept(&self) -> bool {
@@ -141,6 +143,7 @@ impl StepLog {
         self.step = TierStep { start: now, begins: now, ..TierStep::default() };
         self.evicted = evicted;
         self.at_once.clear();
+        self.loaded = 0;
     }
 
     pub(super) fn made(&mut self, job: u32, kind: Kind) {

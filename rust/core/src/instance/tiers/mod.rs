@@ -15,6 +15,7 @@ mod jobs;
 mod links;
 mod log;
 mod lookup;
+mod overlap;
 mod stores;
 mod uses;
 
@@ -260,7 +261,9 @@ impl HostTier {
         let flushed = self.log.step.flushed.iter().filter_map(|&job| self.jobs.end_of(job));
         let mut waits = flushed.max();
         let mut begins = waits.map_or(now, |ends| ends.max(now));
-        if self.log.step.loads.iter().any(|&job| self.jobs.kind_of(job) == Some(Kind::Sync)) {
+        if self.overlaps() {
+            self.send_overlapped(begins);
+        } else if self.log.step.loads.iter().any(|&job| self.jobs.kind_of(job) == Some(Kind::Sync)) {
             let start = begins;
             for at in 0..self.log.step.loads.len() {
                 let job = self.log.step.loads[at];
