@@ -90,6 +90,8 @@ def _of_instance(instance: Wire) -> Iterator[str]:
         for name in ("prompts_only", "store_threshold", "sync_tokens", "polls_at_end"):
             if tier[name]:
                 yield f"tier: {name}"
+        if instance["scheduler"]["stages"][-1]["kind"] == "decodes":
+            yield "tier: decodes last"
         if tier.get("overlap_layers"):
             yield "tier: overlap_layers"
         if tier.get("below"):

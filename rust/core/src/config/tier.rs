@@ -141,13 +141,11 @@ impl TierConfig {
         if matches!(scheduler.order, QueueOrder::Ranked(_)) {
             return refused("where requests are ranked, was given");
         }
-        let plain = |stage: &Stage| {
-            matches!(stage, Stage::Running)
-                || matches!(stage, Stage::Admit { chunked: true, unless_preempted: true, gather: None, .. })
-        };
-        if !scheduler.stages.iter().all(plain) || scheduler.stages.first() != Some(&Stage::Running) {
+        if !self.composes_with(&scheduler.stages) {
             return refused(
-                "unless the stages are running and admit, which cuts prompts and is left out after a preemption",
+                "unless the stages are running and admit, which cuts prompts and is left out after a preemption; or, where \
+                 loads overlap with layers and write is not \"completed\", prefills, admit, which cuts prompts, and \
+                 decodes, which preempt no prefill",
             );
         }
         if scheduler.decodes_first || scheduler.requeue_late || scheduler.allocation == Allocation::Sequence {
@@ -159,6 +157,26 @@ impl TierConfig {
             return refused("where prompts are limited by joining, was given");
         }
         Ok(())
+    }
+
+    /// Whether requests may be admitted from the tier by these stages. Decodes may come last only where loads overlap with the
+    /// step of a request, as nothing holds back blocks for one that waits, and where no decode stores a chunk.
+    fn composes_with(&self, stages: &[Stage]) -> bool {
+        let admits_after_running = |stage: &Stage| {
+            matches!(
+                stage,
+                Stage::Running | Stage::Admit { chunked: true, unless_preempted: true, gather: None, .. }
+            )
+        };
+        match stages {
+            [
+                Stage::Prefills,
+                Stage::Admit { chunked: true, gather: None, .. },
+                Stage::Decodes { over_prefills: false, .. },
+            ] => self.overlap_layers > 0 && self.write != Write::Completed,
+            [Stage::Running, others @ ..] => others.iter().all(admits_after_running),
+            _ => false,
+        }
     }
 
     /// Refuses settings that have no meaning beside the moment at which chunks are stored.
