@@ -95,6 +95,18 @@ def test_a_small_load_is_made_before_the_step() -> None:
     assert column(beyond, "load_wait")[2] > 0
 
 
+def test_a_load_that_overlaps_with_its_step_costs_a_layer() -> None:
+    # 6 blocks take 6 ms, and 4 tokens 10 + 4 ms: of 4 layers the first is loaded after 1.5 ms.
+    rows = [*PROMPTS, (2000, 100, 1, 0)]
+    result = run(rows, block_ms=1, blocks=8, overlap="layers", layers=4)
+    assert column(result, "loaded_tokens") == [0, 0, 96]
+    assert column(result, "load_wait") == [0, 0, 0]
+    assert column(result, "ttft")[2] == pytest.approx(0.0015 + 0.014)
+    # 6 blocks take 60 ms: the last of 4 layers is computed after that.
+    slow = run(rows, block_ms=10, blocks=8, overlap="layers", layers=4)
+    assert column(slow, "ttft")[2] == pytest.approx(0.060 + 0.014 / 4)
+
+
 def test_requests_behind_a_load_go_on_and_the_load_waits_for_the_end_of_their_steps() -> None:
     result = run([*PROMPTS, (2000, 100, 1, 0), (2000, 10, 9, 2)], block_ms=5, blocks=12)
     # Of 12 blocks the second request took the 6 that were never used and the last 2 of the first's

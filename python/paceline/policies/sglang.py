@@ -9,10 +9,19 @@ from paceline.errors import PolicyError
 from paceline.policy import OutputReserve, Policy, Routing, Scheduler
 from paceline.policy.scheduler import QueueOrder
 from paceline.policy.stages import Admit, Decodes, Prefills, PrefixCache
+from paceline.policy.tiers import Host
 
 __all__ = ["sglang"]
 
 SchedulePolicy = Literal["fcfs", "lof", "lpm"]
+
+HiCacheWrite = Literal["write_through", "write_through_selective", "write_back"]
+
+_WRITES: dict[HiCacheWrite, Literal["through", "selective", "back"]] = {
+    "write_through": "through",
+    "write_through_selective": "selective",
+    "write_back": "back",
+}
 
 _ORDERS: dict[SchedulePolicy, QueueOrder] = {
     "fcfs": "arrival",
@@ -27,7 +36,9 @@ def sglang(
     schedule_policy: SchedulePolicy = "fcfs",
     chunked_prefill_size: int = 8192,
     max_running_requests: int = 2048,
-    prefix_caching: bool = False,
+    prefix_caching: bool | PrefixCache = False,
+    hicache_gib: float | None = None,
+    hicache_write_policy: HiCacheWrite = "write_through",
     mixed_chunk: bool = False,
     schedule_conservativeness: float = 1.0,
     ignore_eos: bool = False,
@@ -57,7 +68,16 @@ def sglang(
         4,096.
     prefix_caching
         Whether full blocks are kept for later requests that start the same.
-        SGLang's default is on; here it needs a trace that says what prompts share.
+        SGLang's default is on; here it needs a trace that says what prompts share. A
+        `PrefixCache` says how, and may have a :class:`~paceline.policy.Host` below it
+        with ``overlap="layers"`` and one of SGLang's rules of writing.
+    hicache_gib
+        GiB of the host's memory that an instance has for its prefix cache
+        (``--enable-hierarchical-cache``; ``--hicache-size`` is in GB for each GPU, and
+        by default the host has twice the GPU's blocks). None: it has none.
+    hicache_write_policy
+        When blocks are written there: as a request inserts them, as a second one
+        does, or as the GPU loses them (``--hicache-write-policy``).
     mixed_chunk
         Whether decodes run beside prompts (``--enable-mixed-chunk``), where their blocks
         are free; a step's prompts then have a token less for each of them.
@@ -85,13 +105,16 @@ def sglang(
     Raises
     ------
     PolicyError
-        If ``schedule_policy`` is another, it is ``lpm`` without prefix caching, or
-        ``schedule_conservativeness`` is negative.
+        If ``schedule_policy`` is another, it is ``lpm`` without prefix caching,
+        ``schedule_conservativeness`` is negative, or the prefix cache has tiers that this
+        scheduler does not have.
 
     Examples
     --------
     >>> sglang(schedule_policy="lof").scheduler.uses_oracle
     True
+    >>> sglang(prefix_caching=True, hicache_gib=64).scheduler.prefix_cache.tiers[0].write
+    'through'
 
     Notes
     -----
@@ -106,13 +129,16 @@ def sglang(
     ``ignore_eos`` and no cache. Set ``block_tokens=1`` of the
     instance for its page size. The prefix cache is vLLM's, hit from the moment a
     block is scheduled and evicted by the last use of each block, where SGLang's
-    radix tree is filled after a step and evicted leaf by leaf.
+    radix tree is filled after a step and evicted leaf by leaf. The hierarchical cache is
+    that of ``srt/mem_cache/unified_radix_cache.py`` and ``srt/managers/cache_controller.py``
+    without a storage backend, and with pages as large as blocks.
     """
     if schedule_policy not in _ORDERS:
         legal = ", ".join(get_args(SchedulePolicy))
         raise PolicyError(f"schedule_policy must be one of {legal}, was {schedule_policy!r}")
     if schedule_policy == "lpm" and not prefix_caching:
         raise PolicyError("prefix_caching must be True where schedule_policy is 'lpm', was False")
+    cache = _cache(prefix_caching, hicache_gib, hicache_write_policy)
     scheduler = Scheduler(
         max_num_batched_tokens=chunked_prefill_size,
         max_num_seqs=max_running_requests,
@@ -123,11 +149,34 @@ def sglang(
         allocation="chunk_if_all_fits",
         requeue_last=True,
         output_reserve=_reserve(schedule_conservativeness, ignore_eos=ignore_eos),
-        prefix_cache=PrefixCache(unknown_first=True) if prefix_caching else None,
+        prefix_cache=cache,
         receive_interval=receive_interval,
         schedule_ahead=overlap_schedule,
     )
     return Policy(name=f"sglang-{schedule_policy}", scheduler=scheduler, on_arrival=routing)
+
+
+def _cache(caching: bool | PrefixCache, gib: float | None, write: HiCacheWrite) -> PrefixCache | None:
+    """Return the prefix cache, with the host's memory below it."""
+    if gib is not None:
+        if caching is not True:
+            raise PolicyError(f"prefix_caching must be True where hicache_gib is given, was {caching!r}")
+        host = Host(gib=gib, write=_WRITES[write], overlap="layers", prompt_only=False, poll="end")
+        return PrefixCache(unknown_first=True, tiers=[host])
+    if isinstance(caching, bool):
+        return PrefixCache(unknown_first=True) if caching else None
+    for tier in caching.tiers:
+        if not isinstance(tier, Host):
+            raise PolicyError(
+                "tiers of prefix_caching must have no Store under sglang(), had one: how SGLang prefetches "
+                "from it is not modelled"
+            )
+        if tier.overlap != "layers" or tier.write == "completed":
+            raise PolicyError(
+                "tiers of prefix_caching must have overlap 'layers', and write 'through', 'selective' or "
+                f"'back', under sglang(), were {tier.overlap!r} and {tier.write!r}"
+            )
+    return caching
 
 
 def _reserve(conservativeness: float, *, ignore_eos: bool) -> OutputReserve:

@@ -22,6 +22,7 @@ __all__ = ["Host", "check_tiers"]
 _MOST_CHUNKS = 2**32 - 2
 _MOST_CHUNK_BLOCKS = 2**16
 _MOST_OFFERS = 2**16
+_MOST_LAYERS = 2**16
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -50,12 +51,25 @@ class Host(Value):
         stay. vLLM's ``eviction_policy``.
     prompt_only
         Whether blocks that the output fills are not stored (``offload_prompt_only``).
+    write
+        When chunks are stored. ``"completed"``: after the step that completes them, as vLLM. The others are
+        the values of ``--hicache-write-policy`` in SGLang 0.5.23. ``"through"``: as a request inserts them
+        into the prefix cache, those of its prompt after the step that computes them and those of its output
+        once it has ended. ``"selective"``: as the second request inserts them while the GPU has them.
+        ``"back"``: as the GPU's cache loses them; the step that takes their blocks waits for the copies.
     store_threshold
         Offers of a chunk before it is stored; 0 and 1: it is stored at the first.
     sync_load_tokens
         Tokens that a step may load before its forward pass, which then waits for them. A hit that fits is
         loaded in that way, and its request is admitted at once; 0: every hit is waited for
         (``sync_load_budget_bytes`` over the bytes of a token).
+    overlap
+        ``"none"``: a request waits for its load. ``"layers"``: it is admitted at once, as in SGLang 0.5.23,
+        and its chunks are loaded while its step computes, layer by layer. A layer is computed once it has
+        been loaded, so that a load which takes less time than the step costs the time of one layer of it. The
+        step computes the last token of the prompt at least.
+    layers
+        Layers over which such a load is spread; by default those of the model.
     bytes_per_s
         Bytes per second that each GPU copies, in each direction. By default the catalog's PCIe
         bandwidth of the GPU.
@@ -84,8 +98,11 @@ class Host(Value):
     chunk_blocks: int = 1
     eviction: Literal["lru", "arc"] = "lru"
     prompt_only: bool = True
+    write: Literal["completed", "through", "selective", "back"] = "completed"
     store_threshold: int = 0
     sync_load_tokens: int = 0
+    overlap: Literal["none", "layers"] = "none"
+    layers: int | None = None
     bytes_per_s: float | None = None
     latency_s: float = 0.0
     poll: Literal["begin", "end"] = "begin"
@@ -120,10 +137,51 @@ class Host(Value):
             why=why,
             error=PolicyError,
         )
+        self._check_write()
+        self._check_overlap(why)
         if self.bytes_per_s is not None and not 0 < self.bytes_per_s < 1e18:
             raise PolicyError(f"bytes_per_s of a Host must be above 0 bytes, was {self.bytes_per_s}")
         if not 0 <= self.latency_s < 1e6:
             raise PolicyError(f"latency_s of a Host must be 0 or more seconds, was {self.latency_s}")
+
+    def _check_write(self) -> None:
+        if self.write != "completed" and self.store_threshold > 1:
+            raise PolicyError(
+                "store_threshold of a Host must be 0 or 1 unless write is 'completed', was "
+                f"{self.store_threshold}"
+            )
+        if self.write == "back" and self.chunk_blocks > 1:
+            raise PolicyError(
+                f"chunk_blocks of a Host must be 1 where write is 'back', was {self.chunk_blocks}: the GPU's "
+                "cache loses one block at a time"
+            )
+        if self.write == "back" and self.prompt_only:
+            raise PolicyError(
+                "prompt_only of a Host must be False where write is 'back', was True: a block that is "
+                "lost may hold output"
+            )
+
+    def _check_overlap(self, why: str) -> None:
+        if self.overlap == "layers" and self.sync_load_tokens:
+            raise PolicyError(
+                f"sync_load_tokens of a Host must be 0 where overlap is 'layers', was {self.sync_load_tokens}"
+            )
+        if self.layers is None:
+            return
+        if self.overlap == "none":
+            raise PolicyError(f"layers of a Host must be None where overlap is 'none', was {self.layers}")
+        _check.count("layers of a Host", self.layers, most=_MOST_LAYERS, why=why, error=PolicyError)
+
+    def _overlap_layers(self, instance: Instance) -> int:
+        """Return the layers over which a load is spread; 0 where requests wait for it."""
+        if self.overlap == "none" or self.layers is not None:
+            return self.layers or 0
+        model = instance.resolved_model
+        if model is None:
+            raise ConfigError(
+                "tiers of a PrefixCache need a model, or layers of a Host, where its overlap is 'layers'"
+            )
+        return max(stage.part.layers for stage in stages(model, instance.pipeline_parallel))
 
     def on(self, instance: Instance) -> dict[str, Any]:
         """Return the tier of an instance as the engine reads it; each of its GPUs copies its share.
@@ -172,8 +230,10 @@ class Host(Value):
             "chunk_blocks": self.chunk_blocks,
             "eviction": self.eviction,
             "prompts_only": self.prompt_only,
+            "write": self.write,
             "store_threshold": self.store_threshold,
             "sync_tokens": self.sync_load_tokens,
+            "overlap_layers": self._overlap_layers(instance),
             "polls_at_end": self.poll == "end",
             "store": copies,
             "load": copies,

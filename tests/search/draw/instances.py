@@ -140,11 +140,11 @@ def unranked_scheduler(source: Source) -> Wire:
         "schedule_ahead": source.chance(0.35),
         **({"receive_interval": source.pick((2, 3, 5, 9))} if source.chance(0.25) else {}),
         "requeue_last": source.chance(0.8 if reserves else 0.1),
-        "output_reserve": _output_reserve(source) if reserves and source.chance(0.85) else None,
+        "output_reserve": output_reserve(source) if reserves and source.chance(0.85) else None,
     }
 
 
-def _output_reserve(source: Source) -> Wire:
+def output_reserve(source: Source) -> Wire:
     """Draw what an admission leaves for outputs to come."""
     first = source.pick((0, 1, 250_000, 700_000, 1_000_000))
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search.draw import ranking, speculation
+from search.draw import instances, preemption, ranking, speculation, stages
 from search.draw.expressions import Wire
 from search.draw.source import Source
 
@@ -32,23 +32,48 @@ def prepare(source: Source, instance: Wire) -> None:
         "varying": {},
     }
     instance.pop("speculation", None)
-    instance |= speculation.speculation(source, scheduler, chance=0.5)
+    decodes_last = source.chance(0.35)
+    if decodes_last:
+        scheduler |= _decodes_last(source)
+    else:
+        instance |= speculation.speculation(source, scheduler, chance=0.5)
     # Little more memory than the longest sequence needs, so that cached prefixes are evicted.
     slots = 3 * speculation.MOST if "speculation" in instance else 0
     instance["blocks"] = max(1, (source.whole(66, 110) + slots) // instance["block_tokens"])
+
+
+def _decodes_last(source: Source) -> Wire:
+    """Draw a scheduler that admits before decodes, as SGLang's does."""
+    several = [
+        stages.PREFILLS,
+        stages.admit(source, chunked=True, gathers=False),
+        {**stages.decodes(source), "over_prefills": False},
+    ]
+    sits_out = source.chance(0.3)
+    if sits_out:
+        several[-1] |= {"sits_out": True, "charged": False}
+    return {
+        "stages": several,
+        "exclusive_prefill": not sits_out,
+        "allocation": "chunk_if_all_fits",
+        "victim": source.pick(preemption.VICTIMS),
+        "requeue_last": source.chance(0.8),
+        "output_reserve": instances.output_reserve(source) if source.chance(0.85) else None,
+        **({"receive_interval": source.pick((2, 3, 5, 9))} if source.chance(0.25) else {}),
+    }
 
 
 def tier(source: Source, instance: Wire) -> None:
     """Give an instance a tier in most of the cases in which it can have one."""
     scheduler = instance["scheduler"]
     kinds = [stage["kind"] for stage in scheduler["stages"]]
-    admit = scheduler["stages"][-1] if kinds else {}
+    decodes_last = kinds == ["prefills", "admit", "decodes"] and not scheduler["stages"][2]["over_prefills"]
+    admit = scheduler["stages"][1] if len(kinds) > 1 else {}
     able = (
         scheduler["prefix_cache"] is not None
         and scheduler["order"]["kind"] in ("arrival", "priority", "longest_prefix")
-        and kinds == ["running", "admit"]
+        and (decodes_last or (kinds == ["running", "admit"] and admit["unless_preempted"]))
         and admit["chunked"]
-        and admit["unless_preempted"]
         and admit["gather"] is None
         and scheduler["allocation"] in ("chunk", "chunk_if_all_fits")
         and not (scheduler["decodes_first"] or scheduler["requeue_late"])
@@ -58,13 +83,19 @@ def tier(source: Source, instance: Wire) -> None:
         return
     if "speculation" in instance:
         instance["speculation"]["hash_lookahead"] = 0
+    inserts = ("through", "selective", "selective", "back", "back")
+    write = source.pick(inserts if decodes_last else ("completed", "completed", *inserts))
+    back, completed = write == "back", write == "completed"
+    layers = source.pick((1, 2, 5) if decodes_last else (0, 0, 1, 2, 5))
     instance["tier"] = {
+        "write": write,
         "chunks": source.pick((1, 2, 4, 8, 30, 1000)),
-        "chunk_blocks": source.pick((1, 1, 1, 2, 3)),
+        "chunk_blocks": 1 if back else source.pick((1, 1, 1, 2, 3)),
         "eviction": source.pick(("lru", "arc")),
-        "prompts_only": source.chance(0.5),
-        "store_threshold": source.pick((0, 0, 0, 2, 3)),
-        "sync_tokens": source.pick((0, 0, 4, 30)),
+        "prompts_only": not back and source.chance(0.5),
+        "store_threshold": source.pick((0, 0, 0, 2, 3)) if completed else 0,
+        "sync_tokens": 0 if layers else source.pick((0, 0, 4, 30)),
+        "overlap_layers": layers,
         "polls_at_end": source.chance(0.3),
         "store": copy_time(source),
         "load": copy_time(source),

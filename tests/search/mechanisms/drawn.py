@@ -84,11 +84,16 @@ def _of_instance(instance: Wire) -> Iterator[str]:
     if tier := instance.get("tier"):
         yield "tier"
         yield f"tier: {tier['eviction']}"
+        yield f"tier: write {tier.get('write', 'completed')}"
         if instance["scheduler"]["schedule_ahead"]:
             yield "tier: decided ahead"
         for name in ("prompts_only", "store_threshold", "sync_tokens", "polls_at_end"):
             if tier[name]:
                 yield f"tier: {name}"
+        if instance["scheduler"]["stages"][-1]["kind"] == "decodes":
+            yield "tier: decodes last"
+        if tier.get("overlap_layers"):
+            yield "tier: overlap_layers"
         if tier.get("below"):
             yield "store"
     if speculation := instance.get("speculation"):

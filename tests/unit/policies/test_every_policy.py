@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from paceline import policies
 from paceline.policies.by_name import names
-from paceline.policy import Policy
+from paceline.policy import Host, Policy, PrefixCache
 from paceline.policy.stages import Swap
 from paceline.testing import check
 from paceline.testing.strategies import RANKED, ranked
@@ -28,6 +28,14 @@ LIMITS = {
     "max_num_seqs": st.sampled_from([1, 3, 16]),
     "routing": st.just("fewest_requests"),
 }
+
+
+def _hierarchical(write: Any) -> PrefixCache:
+    """Return a prefix cache with a small tier, to which a block takes a millisecond."""
+    host = Host(chunks=9, bytes_per_s=16e3, write=write, overlap="layers", layers=3, prompt_only=False)
+    return PrefixCache(tiers=[host])
+
+
 STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
     "authors_chunked": st.builds(
         policies.authors_chunked, max_num_batched_tokens=CHUNKS, max_num_seqs=st.sampled_from([1, 2, 4, 16])
@@ -84,6 +92,13 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
         chunked_prefill_size=CHUNKS,
         max_running_requests=st.sampled_from([1, 3, 16]),
         prefix_caching=st.just(True),
+    ),
+    "sglang, hierarchical cache": st.builds(
+        policies.sglang,
+        chunked_prefill_size=CHUNKS,
+        max_running_requests=st.sampled_from([3, 16]),
+        prefix_caching=st.sampled_from(["through", "selective", "back"]).map(_hierarchical),
+        overlap_schedule=st.booleans(),
     ),
     "sglang, no cache": st.builds(
         policies.sglang,

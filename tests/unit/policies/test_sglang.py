@@ -6,10 +6,12 @@ import dataclasses
 
 import pytest
 
+from paceline import Cluster, Instance, Trace, replay
+from paceline.cost import Affine
 from paceline.errors import PolicyError
 from paceline.policies import sglang
-from paceline.policies.sglang import SchedulePolicy
-from paceline.policy import Policy
+from paceline.policies.sglang import HiCacheWrite, SchedulePolicy
+from paceline.policy import Host, Policy, PrefixCache, Store
 from unit.policies.scenario import run, times
 
 BOTH = pytest.mark.parametrize("leap", [True, False])
@@ -168,3 +170,72 @@ def test_what_cannot_be_asked_for() -> None:
         sglang(schedule_policy="dfs-weight")  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match="prefix_caching must be True where schedule_policy is 'lpm'"):
         sglang(schedule_policy="lpm")
+
+
+@BOTH
+def test_a_prefix_is_loaded_from_the_host_while_its_step_computes(leap: bool) -> None:
+    """A step takes 10 ms and 1 ms a token, a copy of a block of 16 tokens 1 ms; the GPU has 10 blocks.
+
+    A's prompt fills 6 blocks, which are written after its step. B takes 8: the 4 that were free, and the last
+    4 of A. A's next turn of 100 tokens finds 2 on the GPU and 4 on the host. Over 4 layers they take 1 ms
+    each, and the 4 other tokens 10 + 4 ms: the first layer waits for 1 ms. 6 and 7 blocks have been written.
+    """
+    host = Host(
+        chunks=50,
+        bytes_per_s=16e5,
+        write="through",
+        overlap="layers",
+        layers=4,
+        prompt_only=False,
+        poll="end",
+    )
+    trace = Trace.from_columns(
+        arrival=[0.0, 1.0, 2.0], prompt_tokens=[96, 120, 100], output_tokens=[1, 1, 1], session=[0, 1, 0]
+    )
+    instance = Instance(
+        cost=Affine(step_s=0.010, token_s=0.001), num_blocks=11, kv_bytes=100, max_model_len=160
+    )
+    policy = sglang(prefix_caching=PrefixCache(tiers=[host]))
+    result = replay(trace, Cluster([instance]), policy=policy, leap=leap)
+    assert times(result, "ttft") == pytest.approx([0.106, 0.130, 0.015])
+    assert result.requests["cached_tokens"].to_list() == [0, 0, 32]
+    assert result.requests["loaded_tokens"].to_list() == [0, 0, 64]
+    used = result.stats.instances[0].tier
+    assert used is not None
+    assert (used["stored_blocks"], used["loaded_blocks"]) == (6 + 7, 4)
+
+
+@pytest.mark.parametrize(
+    ("write", "ours"),
+    [("write_through", "through"), ("write_through_selective", "selective"), ("write_back", "back")],
+)
+def test_the_hierarchical_cache_has_its_names_for_rules_of_writing(write: HiCacheWrite, ours: str) -> None:
+    cache = sglang(prefix_caching=True, hicache_gib=2, hicache_write_policy=write).scheduler.prefix_cache
+    assert cache is not None
+    (host,) = cache.tiers
+    assert isinstance(host, Host)
+    assert (host.gib, host.write, host.overlap, host.prompt_only) == (2, ours, "layers", False)
+
+
+@pytest.mark.parametrize(
+    ("caching", "gib", "message"),
+    [
+        (False, 2.0, "prefix_caching must be True where hicache_gib is given, was False"),
+        (PrefixCache(tiers=[Host(gib=1)]), None, "must have overlap 'layers', and write .*, were 'none' and"),
+        (
+            PrefixCache(
+                tiers=[
+                    Host(gib=1, write="through", overlap="layers"),
+                    Store(read_bytes_per_s=1e9, write_bytes_per_s=1e9),
+                ]
+            ),
+            None,
+            "must have no Store under sglang",
+        ),
+    ],
+)
+def test_tiers_that_its_scheduler_does_not_have_are_refused(
+    caching: bool | PrefixCache, gib: float | None, message: str
+) -> None:
+    with pytest.raises(PolicyError, match=message):
+        sglang(prefix_caching=caching, hicache_gib=gib)

@@ -46,8 +46,22 @@ def test_pipeline_stages_copy_their_layers_side_by_side() -> None:
     assert wire["store"]["block"] == round(11 * 2**16 / 64e9 * 1e12)
 
 
+def test_an_overlapped_load_is_spread_over_the_layers_of_the_largest_stage() -> None:
+    # Of the 32 layers of Llama-3.1-8B, 3 stages have 11, 11 and 10.
+    instance = Instance(model="llama-3.1-8b", gpu="h100-sxm", pipeline_parallel=3)
+    layers = [Host(gib=1, **fields).on(instance)["overlap_layers"] for fields in OVERLAPS]
+    assert layers == [0, 11, 7]
+    with pytest.raises(ConfigError, match="need a model, or layers of a Host"):
+        Host(chunks=9, bytes_per_s=1e9, overlap="layers").on(small())
+
+
+OVERLAPS: list[dict[str, Any]] = [{}, {"overlap": "layers"}, {"overlap": "layers", "layers": 7}]
+
+
 def test_a_tier_is_written_to_toml_with_its_policy() -> None:
     tier = Host(chunks=7, chunk_blocks=2, eviction="arc", prompt_only=False, store_threshold=2, poll="end")
+    back = tiered(Host(chunks=7, write="back", prompt_only=False, overlap="layers", layers=3))
+    assert Policy.from_toml(back.to_toml()) == back
     policy = tiered(tier)
     assert Policy.from_toml(policy.to_toml()) == policy
     assert Policy.from_toml(policy.to_toml()) != tiered(TIER)
@@ -64,6 +78,21 @@ def test_a_tier_is_written_to_toml_with_its_policy() -> None:
         ({"chunks": 1, "store_threshold": -1}, "store_threshold of a Host must be"),
         ({"chunks": 1, "bytes_per_s": 0}, "bytes_per_s of a Host must be above 0 bytes, was 0"),
         ({"chunks": 1, "latency_s": -1}, "latency_s of a Host must be 0 or more seconds, was -1"),
+        ({"chunks": 1, "write": "back"}, "prompt_only of a Host must be False where write is 'back'"),
+        (
+            {"chunks": 1, "write": "back", "prompt_only": False, "chunk_blocks": 2},
+            "chunk_blocks of a Host must be 1 where write is 'back', was 2",
+        ),
+        (
+            {"chunks": 1, "write": "through", "store_threshold": 2},
+            "store_threshold of a Host must be 0 or 1 unless write is 'completed', was 2",
+        ),
+        (
+            {"chunks": 1, "overlap": "layers", "sync_load_tokens": 9},
+            "sync_load_tokens of a Host must be 0 where overlap is 'layers', was 9",
+        ),
+        ({"chunks": 1, "layers": 9}, "layers of a Host must be None where overlap is 'none', was 9"),
+        ({"chunks": 1, "overlap": "layers", "layers": 0}, "layers of a Host must be"),
         ({"chunks": 1, "eviction": "fifo"}, "eviction of a Host must be one of lru, arc, was 'fifo'"),
     ],
 )

@@ -43,6 +43,7 @@ class BlockPool:
 
     def __init__(self, count: int, *, unknown_first: bool = True) -> None:
         self.evictions = 0  # known contents that were lost to reuse
+        self.lost: list[Hashable] | None = None  # the latest of them, if they are listed
         self._unknown_first = unknown_first
         self._queue: OrderedDict[int, None] = OrderedDict.fromkeys(range(count))
         self._references = [0] * count
@@ -132,6 +133,8 @@ class BlockPool:
             self._blocks_with[content].remove(block)
             self._released.discard(block)
             self.evictions += 1
+            if self.lost is not None:
+                self.lost.append(content)
 
 
 def blocks_for(tokens: int, block_size: int) -> int:

@@ -57,7 +57,7 @@ pub(crate) use speculation::Listed;
 pub use speculation::{DraftAcceptance, SpeculationConfig};
 pub use step_limits::VaryingLimits;
 pub use store::{StoreConfig, StoreEviction, StoreLink};
-pub use tier::{CopyTime, Eviction, TierConfig};
+pub use tier::{CopyTime, Eviction, TierConfig, Write};
 pub use window::Window;
 
 use crate::error::Error;

@@ -10,6 +10,9 @@ use crate::time::Ticks;
 /// The most blocks of a chunk: a chunk of real engines has some thousand tokens at most.
 const MOST_CHUNK_BLOCKS: u64 = 1 << 16;
 
+/// The most layers: a thousand times those of real models.
+const MOST_LAYERS: u64 = 1 << 16;
+
 /// The most offers of a chunk before it is stored.
 const MOST_OFFERS: u64 = 1 << 16;
 
@@ -26,10 +29,17 @@ pub struct TierConfig {
     pub eviction: Eviction,
     /// Whether blocks that the output fills are not stored.
     pub prompts_only: bool,
+    /// When chunks are stored.
+    #[serde(default)]
+    pub write: Write,
     /// Offers of a chunk before it is stored; 0 and 1: it is stored at the first.
     pub store_threshold: u32,
     /// The most tokens that a step loads before its forward pass.
     pub sync_tokens: u64,
+    /// Layers of a model that computes each as soon as its loads have ended, so that a request need not wait for them; 0:
+    /// it waits.
+    #[serde(default)]
+    pub overlap_layers: u32,
     /// Whether the end of a copy is looked for as a step ends, and not as its forward pass begins.
     pub polls_at_end: bool,
     /// The time of a copy to the tier.
@@ -49,6 +59,38 @@ pub enum Eviction {
     Lru,
     /// As adaptive replacement says.
     Arc,
+}
+
+/// When chunks are stored in a tier.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Write {
+    /// After the step that completes them, those of the output among them.
+    #[default]
+    Completed,
+    /// As a request inserts them into the prefix cache: those of its prompt after the step that completes them, and those
+    /// of its output once it has ended.
+    Through,
+    /// As [`Self::Through`], those that a second request inserts while the GPU has them.
+    Selective,
+    /// As the prefix cache of the GPU loses them; the step that reuses their blocks waits for the copies.
+    Back,
+}
+
+impl Write {
+    /// The insertions of a chunk before it is stored; `None`: insertions do not matter.
+    pub(crate) fn insertions(self) -> Option<u32> {
+        match self {
+            Self::Completed | Self::Back => None,
+            Self::Through => Some(1),
+            Self::Selective => Some(2),
+        }
+    }
+
+    /// Whether it matters which contents the prefix cache of the GPU loses.
+    pub(crate) fn heeds_lost_blocks(self) -> bool {
+        matches!(self, Self::Selective | Self::Back)
+    }
 }
 
 /// How long a copy takes: a fixed time, and a time for each block.
@@ -80,6 +122,12 @@ impl TierConfig {
             on_clock(|| field(&format!("{name}.fixed")), time.fixed)?;
             on_clock(|| field(&format!("{name}.block")), time.block)?;
         }
+        within(|| field("overlap_layers"), 0, MOST_LAYERS, u64::from(self.overlap_layers))?;
+        self.check_write(field)?;
+        if self.overlap_layers > 0 && self.sync_tokens > 0 {
+            let rule = format!("must be 0 where loads overlap with layers, was {}", self.sync_tokens);
+            return Err(Error::config(field("sync_tokens"), rule));
+        }
         let refused = |rule: &str| Err(Error::config(format!("{at}.tier"), format!("must be null {rule}")));
         let scheduler = &instance.scheduler;
         if scheduler.prefix_cache.is_none() {
@@ -93,13 +141,11 @@ impl TierConfig {
         if matches!(scheduler.order, QueueOrder::Ranked(_)) {
             return refused("where requests are ranked, was given");
         }
-        let plain = |stage: &Stage| {
-            matches!(stage, Stage::Running)
-                || matches!(stage, Stage::Admit { chunked: true, unless_preempted: true, gather: None, .. })
-        };
-        if !scheduler.stages.iter().all(plain) || scheduler.stages.first() != Some(&Stage::Running) {
+        if !self.composes_with(&scheduler.stages) {
             return refused(
-                "unless the stages are running and admit, which cuts prompts and is left out after a preemption",
+                "unless the stages are running and admit, which cuts prompts and is left out after a preemption; or, where \
+                 loads overlap with layers and write is not \"completed\", prefills, admit, which cuts prompts, and \
+                 decodes, which preempt no prefill",
             );
         }
         let by_chunk = matches!(scheduler.allocation, Allocation::Chunk | Allocation::ChunkIfAllFits);
@@ -112,5 +158,81 @@ impl TierConfig {
             return refused("where prompts are limited by joining, was given");
         }
         Ok(())
+    }
+
+    /// Whether requests may be admitted from the tier by these stages. Decodes may come last only where loads overlap with the
+    /// step of a request, as nothing holds back blocks for one that waits, and where no decode stores a chunk.
+    fn composes_with(&self, stages: &[Stage]) -> bool {
+        let admits_after_running = |stage: &Stage| {
+            matches!(
+                stage,
+                Stage::Running | Stage::Admit { chunked: true, unless_preempted: true, gather: None, .. }
+            )
+        };
+        match stages {
+            [
+                Stage::Prefills,
+                Stage::Admit { chunked: true, gather: None, .. },
+                Stage::Decodes { over_prefills: false, .. },
+            ] => self.overlap_layers > 0 && self.write != Write::Completed,
+            [Stage::Running, others @ ..] => others.iter().all(admits_after_running),
+            _ => false,
+        }
+    }
+
+    /// Refuses settings that have no meaning beside the moment at which chunks are stored.
+    fn check_write(&self, field: impl Fn(&str) -> String) -> Result<(), Error> {
+        if self.write != Write::Completed && self.store_threshold > 1 {
+            let rule = format!("must be 0 or 1 unless write is \"completed\", was {}", self.store_threshold);
+            return Err(Error::config(field("store_threshold"), rule));
+        }
+        if self.write == Write::Back && self.chunk_blocks > 1 {
+            let rule = format!(
+                "must be 1 where write is \"back\", was {}: the GPU's cache loses one block at a time",
+                self.chunk_blocks
+            );
+            return Err(Error::config(field("chunk_blocks"), rule));
+        }
+        if self.write == Write::Back && self.prompts_only {
+            let rule =
+                "must be false where write is \"back\", was true: a block that is lost may be of the output";
+            return Err(Error::config(field("prompts_only"), rule));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_meaning_beside_a_write_is_refused() {
+        let time = CopyTime::default();
+        let tier = |write, store_threshold, chunk_blocks, prompts_only| TierConfig {
+            chunks: 1,
+            chunk_blocks,
+            eviction: Eviction::Lru,
+            prompts_only,
+            write,
+            store_threshold,
+            sync_tokens: 0,
+            overlap_layers: 0,
+            polls_at_end: false,
+            store: time,
+            load: time,
+            below: None,
+        };
+        let said = |tier: TierConfig| tier.check_write(str::to_owned).err().map(|error| error.to_string());
+        assert_eq!(said(tier(Write::Completed, 3, 2, true)), None);
+        assert_eq!(said(tier(Write::Selective, 1, 2, true)), None);
+        assert_eq!(said(tier(Write::Back, 0, 1, false)), None);
+        for (refused, field) in [
+            (tier(Write::Through, 2, 1, true), "store_threshold"),
+            (tier(Write::Back, 0, 2, false), "chunk_blocks"),
+            (tier(Write::Back, 0, 1, true), "prompts_only"),
+        ] {
+            assert!(said(refused).is_some_and(|message| message.starts_with(field)), "{field}");
+        }
     }
 }

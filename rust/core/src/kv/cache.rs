@@ -18,6 +18,7 @@ use rustc_hash::FxHashMap;
 use super::content::{Block, Content};
 use super::eviction::Eviction;
 use super::first_copies::{FirstCopies, NONE};
+use super::lost::Lost;
 use crate::config::EvictionConfig;
 use crate::hint::rare;
 
@@ -76,8 +77,8 @@ pub struct PrefixCache {
     own: FxHashMap<u64, u32>,
     /// See [`Self::new`].
     pub(super) unknown_first: bool,
-    /// See [`Self::evictions`].
-    evictions: u64,
+    /// Known contents that were lost as their blocks were reused.
+    pub(super) lost: Lost,
     /// The free blocks whose content is known, if they are not in the free queue.
     eviction: Option<Box<Eviction>>,
 }
@@ -97,7 +98,7 @@ impl PrefixCache {
             shared: FirstCopies::new(contents),
             own: FxHashMap::default(),
             unknown_first,
-            evictions: 0,
+            lost: Lost::default(),
             eviction: None,
         }
     }
@@ -132,11 +133,6 @@ impl PrefixCache {
     /// Free blocks whose content is known.
     pub fn known_free(&self) -> u64 {
         self.known_free
-    }
-
-    /// Blocks whose known content was lost when they were reused.
-    pub fn evictions(&self) -> u64 {
-        self.evictions
     }
 
     /// Whether a block is free.
@@ -180,7 +176,7 @@ impl PrefixCache {
         let entry = &mut self.entries[block as usize];
         entry.references = 1;
         if entry.content != Content::UNKNOWN {
-            self.evictions += 1;
+            self.lost.add(entry.content);
             self.forget(block);
         }
         block

@@ -96,6 +96,17 @@ impl Memory {
         self
     }
 
+    /// The same memory, which lists the contents that its prefix cache loses.
+    pub(crate) fn listing_lost(mut self) -> Self {
+        self.cache.iter_mut().for_each(|cache| cache.lost.list());
+        self
+    }
+
+    /// The keys of the contents that the prefix cache has lost since the last call, in that order.
+    pub(crate) fn take_lost(&mut self) -> Vec<Key> {
+        self.cache.as_mut().map(|cache| cache.lost.take()).unwrap_or_default()
+    }
+
     /// Empties the list of blocks that requests were given.
     pub(crate) fn forget_given(&mut self) {
         self.given.iter_mut().for_each(Vec::clear);
@@ -174,12 +185,17 @@ impl Memory {
 
     /// Known contents that were lost to reuse.
     pub(crate) fn evictions(&self) -> u64 {
-        self.cache.as_ref().map_or(0, |cache| cache.evictions())
+        self.cache.as_ref().map_or(0, |cache| cache.lost.count)
     }
 
     /// Free blocks whose content the prefix cache keeps.
     pub(crate) fn cached_free(&self) -> u64 {
         self.cache.as_ref().map_or(0, |cache| cache.known_free())
+    }
+
+    /// Free blocks that are certainly reused before the prefix cache loses a content.
+    pub(crate) fn free_without_content(&self) -> u64 {
+        if self.takes_freed_first() { self.free() - self.cached_free() } else { 0 }
     }
 
     /// Whether prefixes are cached.

@@ -10,6 +10,7 @@ mod copies;
 mod eviction;
 mod first_copies;
 mod link;
+mod lost;
 mod memory;
 mod objects;
 mod pool;

@@ -36,6 +36,8 @@ impl KvStore {
         let caching = config.scheduler.prefix_cache.as_ref();
         let gpu = Memory::new(config.blocks, config.block_tokens, caching, Arc::clone(prefixes));
         let gpu = if config.tier.is_some() { gpu.listing_given() } else { gpu };
+        let lists = config.tier.as_ref().is_some_and(|tier| tier.write.heeds_lost_blocks());
+        let gpu = if lists { gpu.listing_lost() } else { gpu };
         Self {
             gpu: match &config.speculation {
                 None => gpu,
@@ -153,6 +155,11 @@ impl KvStore {
     /// Empties the list of blocks that requests were given.
     pub(crate) fn forget_given(&mut self) {
         self.gpu.forget_given();
+    }
+
+    /// The keys of the contents that the prefix cache has lost since the last call, in that order.
+    pub(crate) fn take_lost(&mut self) -> Vec<u64> {
+        self.gpu.take_lost()
     }
 
     /// Lists all blocks of a request among those that were given.

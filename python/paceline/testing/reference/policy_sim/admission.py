@@ -123,7 +123,8 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
             continue
         _, unheld = state.memory.free_without([], offered.hits)
         place_in_batch(state, request, offered, step)
-        if not charge(state, step, request, offered.tokens, unheld=unheld):
+        loaded = offered.loaded // state.settings.block_tokens
+        if not charge(state, step, request, offered.tokens, unheld=unheld + loaded):
             return
 
 

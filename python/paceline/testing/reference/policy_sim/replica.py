@@ -312,7 +312,9 @@ class Replica:
         ticks = self._cost.step(self.step)
         swap = self.scheduler.settings.swap
         if swap is None:
-            return ticks + int(loading) + self.step.waits
+            tier = self.scheduler.state.tier
+            stall = 0 if tier is None else tier.stall(ticks)
+            return ticks + int(loading) + self.step.waits + stall
         copies = self.step.blocks_out * int(swap["out"]) + self.step.blocks_in * int(swap["back"])
         return max(ticks, copies) if swap["overlapped"] else ticks + copies
 

@@ -7,105 +7,17 @@ Follows vLLM 0.33.0 (``vllm/distributed/kv_transfer/kv_connector/v1/offloading/s
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from fractions import Fraction
+from math import ceil
+from typing import Any
 
 from paceline.testing.reference.policy_sim.chunks import PENDING, Access, Chunks
+from paceline.testing.reference.policy_sim.copies import Actions, Job, Kind, Use
+from paceline.testing.reference.policy_sim.insertions import Insertions
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.step import Step
 from paceline.testing.reference.policy_sim.store import Below, Store
-
-Kind = Literal["store", "load", "sync"]
-
-
-@dataclass(slots=True, eq=False)
-class Use:
-    """What the tier keeps of a request.
-
-    Attributes
-    ----------
-    access : Access
-    next_chunk : int
-        The next chunk to store.
-    blocks : list of int
-        Its blocks as of its latest step.
-    jobs : list of Job
-        Its copies whose end has not been reported.
-    seen : bool
-        Whether a step has seen that its load has ended.
-    fetched : set of int
-        The places of its chunks that were read from a store below the tier for it.
-    """
-
-    access: Access = field(default_factory=Access)
-    next_chunk: int = 0
-    blocks: list[int] = field(default_factory=list)
-    jobs: list[Job] = field(default_factory=list)
-    seen: bool = False
-    fetched: set[int] = field(default_factory=set)
-
-
-@dataclass(slots=True, eq=False)
-class Job:
-    """A copy between the GPU and the tier.
-
-    Attributes
-    ----------
-    number : int
-    kind : {"store", "load", "sync"}
-    request : Request
-    use : Use
-        What the tier keeps of the request.
-    keys : list
-        The chunks.
-    blocks : list of int
-        The blocks of the GPU.
-    made : int
-        Start of the step that decided it.
-    begins, ends : int or None
-        When its link copies it.
-    reported : int or None
-        When the scheduler learned of its end.
-    """
-
-    number: int
-    kind: Kind
-    request: Request
-    use: Use
-    keys: list[Hashable]
-    blocks: list[int]
-    made: int
-    begins: int | None = None
-    ends: int | None = None
-    reported: int | None = None
-
-
-@dataclass(slots=True)
-class Actions:
-    """What a step does with the tier, in the words of the decision logs."""
-
-    start: int
-    begins: int = 0
-    looks: int = 0  # when it looks for copies that have ended
-    hits: list[tuple[Request, int, int]] = field(default_factory=list)
-    put_off: list[Request] = field(default_factory=list)
-    loads: list[Job] = field(default_factory=list)
-    stores: list[Job] = field(default_factory=list)
-    flushed: list[Job] = field(default_factory=list)
-    reported: list[Job] = field(default_factory=list)
-    loading: list[Request] = field(default_factory=list)
-    chunks: int = 0
-    evicted: int = 0
-    refused: int = 0
-    before: dict[Request, int] = field(default_factory=dict)  # tokens computed before the step
-    allocated: set[int] = field(default_factory=set)
-    sync_tokens: int = 0
-
-    @property
-    def idle(self) -> bool:
-        """Whether the step makes and reports no job, and waits for none."""
-        return not (self.loads or self.stores or self.flushed or self.reported)
 
 
 class Tier:
@@ -141,6 +53,8 @@ class Tier:
         self.stored_blocks = self.loaded_blocks = self.refused = self.peak_chunks = 0
         self.whole_loads = 0
         self._config = config
+        self._write = config.get("write", "completed")
+        self._insertions = Insertions(self._write, memory.pool)
         self._memory = memory
         self._drops_last, self._ahead = drops_last, ahead
         self._begun: int | None = None  # the forward pass of the step in flight
@@ -169,6 +83,24 @@ class Tier:
         return self.chunk_blocks * self._memory.block_tokens
 
     @property
+    def overlaps(self) -> bool:
+        """Whether loads overlap with the steps that they are made for."""
+        return bool(self._config.get("overlap_layers"))
+
+    def stall(self, compute: int) -> int:
+        """Return for how long the loads of the step that was formed hold up its forward pass.
+
+        Each layer is computed once it has been loaded and the one before it has been computed.
+        """
+        if not self.overlaps or not self._now.span:
+            return 0
+        layers, ends = int(self._config["overlap_layers"]), Fraction(0)
+        for layer in range(layers):
+            loaded = Fraction(self._now.span * (layer + 1), layers)
+            ends = max(ends, loaded) + Fraction(compute, layers)
+        return ceil(ends) - compute
+
+    @property
     def store_chunks(self) -> int:
         """Chunks in the store below, those that are being written among them."""
         return 0 if self.below is None else len(self.below.store.objects)
@@ -176,6 +108,7 @@ class Tier:
     def open(self, now: int) -> None:
         """Begin to form a step."""
         self._now = Actions(now)
+        self._insertions.lose()
         for way, keys in self.below.ended(now) if self.below is not None else ():
             (self.chunks.loaded if way == "write" else self.chunks.stored)(keys)
 
@@ -195,7 +128,8 @@ class Tier:
         use.next_chunk = 0
         if use.jobs:
             return None
-        chunks, first = request.tokens // size, cached // size
+        # Where loads overlap with the step of a request, it computes one token at least.
+        chunks, first = (request.tokens - self.overlaps) // size, cached // size
         if chunks * size - cached < size:
             return 0, False
         found, fetched = list[Hashable](), list[Hashable]()
@@ -223,7 +157,8 @@ class Tier:
         if not loading.isdisjoint(found):
             return None
         most = self._config["sync_tokens"]
-        sync = cached + tokens < request.tokens and self._now.sync_tokens + tokens <= most
+        fits = self._now.sync_tokens + tokens <= most
+        sync = self.overlaps or (cached + tokens < request.tokens and fits)
         self._now.sync_tokens += tokens if sync else 0
         return tokens, sync
 
@@ -303,29 +238,30 @@ class Tier:
         flushed = {job for request in step.preempted for job in self.use(request).jobs}
         flushed |= {job for block in now.allocated for job in self._fenced.get(block, ())}
         evicted = self.chunks.evicted
+        # Requests that have ended have inserted their chunks before this step was formed.
+        at_once = self._store_finished(flushed) if self._insertions.counts else []
+        self._insertions.lose()
         for request in step.tokens:
             # Drafts are not known, nor what the step before yields if this one is decided ahead of its end.
             computed = request.computed + request.given_up + step.tokens[request]
             self._store(request, self.use(request), min(computed, request.tokens - request.hidden))
-        finished, self._finished = self._finished, []
-        for request, use, written in finished:
-            job = self._store(request, use, written, ended=True)
-            if job is not None:
-                self._fence(job)
-                if not now.allocated.isdisjoint(job.blocks):
-                    flushed.add(job)
-        for _, use, _ in finished:
-            self.chunks.finished(use.access)
+        if not self._insertions.counts:
+            self._store_finished(flushed)
+        flushed.update(self._store_lost())
         now.flushed = sorted(flushed, key=lambda job: job.number)
         now.chunks, now.evicted = self.chunks.used, self.chunks.evicted - evicted
         now.loading = [one for one in self.loading if not self.use(one).seen]
-        self._send([*self._unsent, *(job for job in now.stores if job in flushed)], now.start)
-        self._unsent = [job for job in now.stores if job not in flushed]
+        urgent = [job for job in now.stores if job in flushed or job in at_once]
+        self._send([*self._unsent, *urgent], now.start)
+        self._unsent = [job for job in now.stores if job not in urgent]
         if self.below is not None:
             self.below.read(now.start)
         awaited = [job.ends or 0 for job in now.flushed]
         begins = max([now.start, *awaited])
-        if any(job.kind == "sync" for job in now.loads):
+        if self.overlaps:
+            self._send(now.loads, begins)
+            now.span = max([begins, *(job.ends or 0 for job in now.loads)]) - begins
+        elif any(job.kind == "sync" for job in now.loads):
             self._send(now.loads, begins)
             begins = max([begins, *(job.ends or 0 for job in now.loads if job.kind == "sync")])
             awaited.append(begins)
@@ -337,9 +273,43 @@ class Tier:
         self.steps.append((now, step))
         return begins
 
+    def _store_finished(self, flushed: set[Job]) -> list[Job]:
+        """Store what requests that have ended have left to store; return the copies."""
+        finished, self._finished = self._finished, []
+        made = list[Job]()
+        for request, use, written in finished:
+            job = self._store(request, use, written, ended=True)
+            if job is not None:
+                made.append(job)
+                self._fence(job)
+                if not self._now.allocated.isdisjoint(job.blocks):
+                    flushed.add(job)
+        for _, use, _ in finished:
+            self.chunks.finished(use.access)
+        return made
+
+    def _store_lost(self) -> list[Job]:
+        """Store what the GPU has lost, each on its own, in one copy."""
+        stored = list[Hashable]()
+        for key in self._insertions.take_lost():
+            taken = self.chunks.store({key: 0}, Access())
+            if taken is None:
+                self._now.refused += 1
+                self.refused += 1
+            stored += taken or []
+        if not stored:
+            return []
+        job = Job(len(self.jobs), "store", None, Use(), stored, [-1] * len(stored), self._now.start)
+        self.stored_blocks += len(stored)
+        self.peak_chunks = max(self.peak_chunks, self.chunks.used)
+        self._open(job, self._now.stores)
+        return [job]
+
     def _store(self, request: Request, use: Use, tokens: int, *, ended: bool = False) -> Job | None:
         """Store the chunks of a request that are complete after a step with so many known tokens."""
-        if self._config["prompts_only"]:
+        if self._write == "back":
+            return None
+        if self._config["prompts_only"] or (self._insertions.counts and not ended):
             tokens = min(tokens, request.spec.prompt_tokens)
         chunks = tokens // self.chunk_tokens
         # With a draft head, the last chunk of a decode may still change.
@@ -349,6 +319,11 @@ class Tier:
         offered = {self._key(request, chunk): chunk for chunk in range(use.next_chunk, chunks)}
         if not offered:
             return None
+        if self._insertions.counts:
+            use.next_chunk = chunks
+            wanted = self._insertions.insert(list(offered))
+            there = [key for key in offered if self.chunks.readers(key) is not None]
+            offered = {key: at for key, at in offered.items() if key in wanted or key in there}
         stored = self.chunks.store(offered, use.access)
         if stored is None:
             self._now.refused += 1
@@ -416,7 +391,7 @@ class Tier:
             job.use.jobs.remove(job)
             for block in job.blocks:
                 self._fenced.get(block, set()).discard(job)
-            if job.request in self._kept:
+            if job.request is not None and job.request in self._kept:
                 self._kept.remove(job.request)
                 self._memory.release(job.request)
 

@@ -33,7 +33,7 @@ impl Effects<'_> {
         if let Some(tier) = self.on.tier.as_deref_mut() {
             rare();
             self.on.kv.forget_given();
-            tier.open(now);
+            tier.open(&self.on.kv.take_lost(), now);
         }
     }
 
@@ -190,7 +190,8 @@ impl Effects<'_> {
         rare();
         let scheduled = self.scheduled(tier, decodes);
         let Some(tier) = self.on.tier.as_deref_mut() else { return 0 };
-        let begins = tier.close(&scheduled, self.on.kv.gpu());
+        let lost = self.on.kv.take_lost();
+        let begins = tier.close(&scheduled, &lost, self.on.kv.gpu());
         tier.write_step();
         begins - now
     }
@@ -212,7 +213,7 @@ impl Effects<'_> {
             let next = set.blocks_for_next();
             set.width() > 1 || set.blocks_for(2) > next || ahead.is_some() && next > 0
         };
-        if !(decodes && set.len() > 0 && (tier.is_behind() || !tier.prompts_only() && fills())) {
+        if !(decodes && set.len() > 0 && (tier.is_behind() || !tier.stores_no_decodes() && fills())) {
             let mut slots: Vec<Slot> = batch.scheduled().map(|chunk| chunk.slot).collect();
             slots.sort_unstable_by_key(|&slot| requests[slot].seq);
             return slots.into_iter().filter_map(|slot| Some((slot, after(slot)?))).collect();
@@ -259,7 +260,8 @@ impl Effects<'_> {
         let free = self.on.kv.free();
         let Some(tier) = self.on.tier.as_deref_mut() else { return AfterStep::Rest(None) };
         tier.note_passed(preempted, free);
-        let begins = tier.close(&[], self.on.kv.gpu());
+        let lost = self.on.kv.take_lost();
+        let begins = tier.close(&[], &lost, self.on.kv.gpu());
         let again = tier.pass_step(begins);
         let next = tier.next_end();
         self.free_unloaded(now);

@@ -86,9 +86,10 @@ impl Stages<'_> {
                 break;
             }
             let unheld = if reserves { self.effects.kv.gpu().unheld(&hits) } else { 0 };
+            let taken = unheld + self.effects.settings.token_blocks(offer.load.tokens());
             self.admit_candidate(&candidate, &offer, &hits);
             admitted = true;
-            if reserves && !self.charge_last_admitted(offer.tokens as u32, unheld) {
+            if reserves && !self.charge_last_admitted(offer.tokens as u32, taken) {
                 break;
             }
         }

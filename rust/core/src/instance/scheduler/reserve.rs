@@ -86,8 +86,8 @@ impl Stages<'_> {
         }
     }
 
-    /// Charges a request's tokens of the step. `unheld`: cached blocks of it that were held by no request. Returns whether
-    /// there is room for others; if not, no other is tried.
+    /// Charges a request's tokens of the step. `unheld`: cached blocks of it that were held by no request, and blocks into which
+    /// chunks of it are loaded. Returns whether there is room for others; if not, no other is tried.
     pub(super) fn charge_reserve(&mut self, slot: Slot, tokens: u32, unheld: u64) -> bool {
         let Some(reserve) = self.effects.reserve.as_deref() else { return true };
         let settings = &self.effects.settings;

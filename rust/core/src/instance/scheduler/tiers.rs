@@ -39,7 +39,7 @@ impl Stages<'_> {
             Some(loaded) => {
                 let within = self.draft.loads.sync_tokens + u64::from(loaded) <= tier.sync_tokens();
                 // One token at least is computed in the step.
-                if within && cached + loaded < tokens {
+                if tier.overlaps() || within && cached + loaded < tokens {
                     ChunkLoad::Before(loaded)
                 } else {
                     ChunkLoad::Wait(loaded)
@@ -157,11 +157,15 @@ impl Stages<'_> {
         if tier.has_fences() {
             steps = steps.min(set.steps_covered(set.blocks_for_next(), steps));
         }
-        let begins = run.start + run.copying;
+        if tier.stores_lost_blocks() {
+            let unlost = self.effects.kv.gpu().free_without_content();
+            steps = steps.min(set.steps_covered(set.blocks_for_next() + unlost, steps));
+        }
+        let begins = tier.begins(run.start);
         let looks = tier.looks_ahead(begins);
-        if !tier.prompts_only() && looks.is_some() {
+        if !tier.stores_no_decodes() && looks.is_some() {
             steps = steps.min(set.steps_covered(set.blocks_for_next(), steps));
-        } else if !tier.prompts_only() {
+        } else if !tier.stores_no_decodes() {
             // A block is full one step before its request needs the next.
             steps = steps.min(set.steps_covered(set.blocks_for(2), steps + 1) - 1);
         }

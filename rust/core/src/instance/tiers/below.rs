@@ -135,7 +135,7 @@ impl HostTier {
     ) -> bool {
         let (size, now) = (self.chunk_tokens(), self.log.step.start);
         let id = slot.and_then(|slot| self.uses.id(slot));
-        let (chunks, first) = (tokens / size, cached / size);
+        let (chunks, first) = (self.chunks_sought(tokens), cached / size);
         if id.is_some_and(|id| !self.uses.get(id).jobs.is_empty())
             || (chunks * size).saturating_sub(cached) < size
         {

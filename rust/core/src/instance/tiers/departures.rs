@@ -118,7 +118,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::config::{CopyTime, Eviction, PrefixCacheConfig, TierConfig};
+    use crate::config::{CopyTime, Eviction, PrefixCacheConfig, TierConfig, Write};
     use crate::instance::tiers::Wanted;
     use crate::kv::{BlockTable, Memory, Prefixes};
 
@@ -132,8 +132,10 @@ mod tests {
             chunk_blocks: 1,
             eviction: Eviction::Lru,
             prompts_only: false,
+            write: Write::Completed,
             store_threshold: 0,
             sync_tokens: 0,
+            overlap_layers: 0,
             polls_at_end: false,
             store: time,
             load: time,
@@ -155,15 +157,15 @@ mod tests {
     fn what_a_cancelled_request_has_computed_is_stored_and_fenced() {
         let (mut memory, table) = memory(2);
         let mut tier = tier(false);
-        tier.open(0);
+        tier.open(&[], 0);
         tier.admit((3, 0, OWNER), Wanted { cached: 0, loaded: 0, sync: false }, &memory);
         // A step computes the first block, and the request leaves with the second computed and not offered.
         memory.forget_given();
-        assert_eq!(tier.close(&[(3, 4)], &memory), 0);
+        assert_eq!(tier.close(&[(3, 4)], &[], &memory), 0);
         tier.send_others(10);
         tier.finish(3, 8, table.blocks());
-        tier.open(10);
-        assert_eq!(tier.close(&[], &memory), 10, "no step takes its blocks");
+        tier.open(&[], 10);
+        assert_eq!(tier.close(&[], &[], &memory), 10, "no step takes its blocks");
         assert!(tier.has_fences());
         assert_eq!((tier.chunks(), tier.stats().stored_blocks), (2, 2));
     }
@@ -174,27 +176,27 @@ mod tests {
         let mut tier = tier(false);
         let nothing = Wanted { cached: 0, loaded: 0, sync: false };
         let load = Wanted { cached: 0, loaded: 4, sync: false };
-        tier.open(0);
+        tier.open(&[], 0);
         tier.admit((3, 0, OWNER), nothing, &memory);
-        tier.close(&[(3, 4)], &memory);
+        tier.close(&[(3, 4)], &[], &memory);
         tier.send_others(10);
         tier.finish(3, 4, table.blocks());
-        tier.open(20);
-        tier.close(&[], &memory);
+        tier.open(&[], 20);
+        tier.close(&[], &[], &memory);
         assert!(tier.pass_step(20), "the store has ended");
         // It comes again, and its load takes from 20 to 25.
-        tier.open(20);
+        tier.open(&[], 20);
         tier.admit((3, 0, OWNER), load, &memory);
         tier.note_load(3, load, 20);
-        tier.close(&[], &memory);
+        tier.close(&[], &[], &memory);
         tier.pass_step(20);
         assert_eq!(tier.cancel_load(3, 4), 0, "the prefix cache does not know what is loaded");
         assert!(tier.loading().is_empty());
         assert!(tier.keeps_blocks(3));
         tier.finish(3, 0, table.blocks());
         assert_eq!((tier.keeps_blocks(3), tier.take_unloaded()), (false, vec![]));
-        tier.open(25);
-        tier.close(&[], &memory);
+        tier.open(&[], 25);
+        tier.close(&[], &[], &memory);
         tier.pass_step(25);
         assert_eq!(tier.take_unloaded(), [3]);
     }
@@ -204,14 +206,14 @@ mod tests {
         for (runs, known) in [(true, 1), (false, 2)] {
             let (memory, table) = memory(2);
             let mut tier = tier(true);
-            tier.open(0);
+            tier.open(&[], 0);
             tier.receive(3, 0, OWNER);
             tier.depart(3, 8, table.blocks(), runs);
-            tier.close(&[], &memory);
+            tier.close(&[], &[], &memory);
             assert_eq!(tier.chunks(), 2 * (known - 1), "the step stores what it knows of");
             tier.learn_reports();
-            tier.open(0);
-            tier.close(&[], &memory);
+            tier.open(&[], 0);
+            tier.close(&[], &[], &memory);
             assert_eq!(tier.chunks(), 2);
         }
     }

@@ -20,8 +20,8 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) kind: Kind,
-    /// The number of its request.
-    pub(super) used: u32,
+    /// The number of its request; `None`: it is of blocks that no request holds.
+    pub(super) used: Option<u32>,
     pub(super) chunks: Vec<StoredChunk>,
     /// Blocks of the GPU.
     pub(super) blocks: u64,
@@ -34,7 +34,13 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn new(kind: Kind, used: u32, chunks: &[StoredChunk], blocks: u64, made: Ticks) -> Self {
+    pub(super) fn new(
+        kind: Kind,
+        used: Option<u32>,
+        chunks: &[StoredChunk],
+        blocks: u64,
+        made: Ticks,
+    ) -> Self {
         Self { kind, used, chunks: chunks.to_vec(), blocks, made, seen_from: 0, interval: None }
     }
 }
@@ -101,7 +107,7 @@ mod tests {
     fn copies_that_have_ended_are_removed_by_kind() {
         let mut jobs = Jobs::default();
         for (kind, ends) in [(Kind::Load, 4), (Kind::Store, 5), (Kind::Store, 3), (Kind::Sync, 9)] {
-            let id = jobs.open(Job::new(kind, 0, &[StoredChunk { at: 1, key: 7 }], 2, 0));
+            let id = jobs.open(Job::new(kind, Some(0), &[StoredChunk { at: 1, key: 7 }], 2, 0));
             if let Some(job) = jobs.get_mut(id) {
                 job.interval = Some(Interval { begins: 0, ends });
             }

@@ -57,8 +57,8 @@ pub struct TierJob {
     pub id: u32,
     /// `store`, `load` or `sync`.
     pub kind: &'static str,
-    /// Its request.
-    pub request: u32,
+    /// Its request; `None`: it is of blocks that no request holds.
+    pub request: Option<u32>,
     /// Blocks of the GPU.
     pub blocks: u64,
     /// Chunks of the tier.
@@ -74,7 +74,7 @@ pub struct TierJob {
 }
 
 impl TierJob {
-    pub(super) fn new(id: u32, job: &Job, request: u32, reported: Ticks) -> Self {
+    pub(super) fn new(id: u32, job: &Job, request: Option<u32>, reported: Ticks) -> Self {
         let kind = match job.kind {
             Kind::Store => "store",
             Kind::Load => "load",
@@ -106,7 +106,7 @@ impl TierLog {
             let hits = step.hits.iter_mut().map(|hit| &mut hit.0);
             preempted.chain(&mut step.loading).chain(&mut step.put_off).chain(hits).for_each(row);
         }
-        self.jobs.iter_mut().map(|job| &mut job.request).for_each(row);
+        self.jobs.iter_mut().filter_map(|job| job.request.as_mut()).for_each(row);
     }
 }
 
@@ -114,6 +114,12 @@ impl TierLog {
 #[derive(Debug)]
 pub(super) struct StepLog {
     pub(super) step: TierStep,
+    /// Copies that are sent as it starts, though it does not wait for them.
+    pub(super) at_once: Vec<u32>,
+    /// When the loads end that overlap with it.
+    pub(super) loaded: Ticks,
+    /// When it ends, if it computes no tokens and waits for copies.
+    pub(super) ends: Option<Ticks>,
     log: Option<Box<TierLog>>,
     /// Chunks evicted before the step.
     evicted: u64,
@@ -124,7 +130,8 @@ pub(super) struct StepLog {
 impl StepLog {
     pub(super) fn new(recorded: bool) -> Self {
         let log = recorded.then(Box::default);
-        Self { step: TierStep::default(), log, evicted: 0, loading: Vec::new() }
+        let step = TierStep::default();
+        Self { step, at_once: Vec::new(), loaded: 0, ends: None, log, evicted: 0, loading: Vec::new() }
     }
 
     pub(super) fn is_kept(&self) -> bool {
@@ -135,6 +142,8 @@ impl StepLog {
     pub(super) fn open(&mut self, now: Ticks, evicted: u64) {
         self.step = TierStep { start: now, begins: now, ..TierStep::default() };
         self.evicted = evicted;
+        self.at_once.clear();
+        self.loaded = 0;
     }
 
     pub(super) fn made(&mut self, job: u32, kind: Kind) {

@@ -17,7 +17,7 @@ impl HostTier {
             return None;
         }
         let size = self.chunk_tokens();
-        let (chunks, first) = (tokens / size, cached / size);
+        let (chunks, first) = (self.chunks_sought(tokens), cached / size);
         if (chunks * size).saturating_sub(cached) < size {
             return Some(0);
         }

@@ -10,10 +10,13 @@ mod ahead;
 mod below;
 mod departures;
 mod fences;
+mod insertions;
 mod jobs;
 mod links;
 mod log;
 mod lookup;
+mod overlap;
+mod stores;
 mod uses;
 
 pub use log::{TierJob, TierLog, TierStep};
@@ -21,13 +24,14 @@ pub use log::{TierJob, TierLog, TierStep};
 use ahead::Ahead;
 use departures::Departed;
 use fences::Fences;
+use insertions::Insertions;
 use jobs::{Job, Jobs, Kind};
 use links::Links;
 use log::StepLog;
 use uses::Uses;
 
 use super::request::Slot;
-use crate::config::TierConfig;
+use crate::config::{TierConfig, Write};
 use crate::kv::{ChunkStore, ContentOwner, Memory, StoredChunk};
 use crate::metrics::TierStats;
 use crate::time::Ticks;
@@ -68,10 +72,9 @@ pub(crate) struct HostTier {
     /// Requests whose load has begun and that were not admitted since, in that order.
     loading: Vec<Slot>,
     departed: Departed,
+    insertions: Insertions,
     /// Copies that a step decided ahead does not know of; `None`: steps are decided as they start.
     ahead: Option<Box<Ahead>>,
-    /// When a step without tokens ends that waits for copies.
-    ends: Option<Ticks>,
     stats: TierStats,
     log: StepLog,
 }
@@ -95,8 +98,8 @@ impl HostTier {
             fences: Fences::default(),
             loading: Vec::new(),
             departed: Departed::default(),
+            insertions: Insertions::new(config.write),
             ahead: ahead.then(Box::default),
-            ends: None,
             stats: TierStats { capacity: config.chunks, ..TierStats::default() },
             log: StepLog::new(recorded),
         }
@@ -116,9 +119,14 @@ impl HostTier {
         self.config.sync_tokens
     }
 
-    /// Whether blocks that the output fills are not stored.
-    pub(in crate::instance) fn prompts_only(&self) -> bool {
-        self.config.prompts_only
+    /// Whether blocks that the output fills are not stored before the request has ended.
+    pub(in crate::instance) fn stores_no_decodes(&self) -> bool {
+        self.config.prompts_only || self.config.write != Write::Completed
+    }
+
+    /// Whether a step that reuses a block with a known content waits until that is stored.
+    pub(in crate::instance) fn stores_lost_blocks(&self) -> bool {
+        self.config.write == Write::Back
     }
 
     /// Whether a running request could not store its chunks when it last tried.
@@ -148,8 +156,9 @@ impl HostTier {
 
     // -- effects ----------------------------------------------------------------------
 
-    /// Begins to form a step.
-    pub(in crate::instance) fn open(&mut self, now: Ticks) {
+    /// Begins to form a step. `lost`: contents that the GPU has lost since the one before it was formed.
+    pub(in crate::instance) fn open(&mut self, lost: &[u64], now: Ticks) {
+        self.insertions.lose(lost);
         self.log.open(now, self.store.evicted());
         self.learn_of_store(now);
         if let Some(ahead) = &mut self.ahead {
@@ -233,86 +242,8 @@ impl HostTier {
         }
     }
 
-    /// Chunks of a request with `tokens` computed tokens that may be stored once it has ended.
-    fn complete(&self, id: u32, tokens: u32) -> u32 {
-        let prompt = self.uses.get(id).owner.prompt;
-        let tokens = if self.config.prompts_only { tokens.min(prompt) } else { tokens };
-        tokens / self.chunk_tokens()
-    }
-
-    /// Chunks of a running request that may be stored after a step with which `tokens` known tokens are computed.
-    fn storable(&self, id: u32, tokens: u32) -> u32 {
-        let decodes = !self.config.prompts_only && tokens > self.uses.get(id).owner.prompt;
-        self.complete(id, tokens).saturating_sub(u32::from(self.drops_last && decodes))
-    }
-
-    /// Makes the stores of the step that was formed, and sends what it waits for. `scheduled`: requests that it runs, in the
-    /// order of admission, with the known tokens computed once it is done. Returns when its forward pass begins.
-    pub(in crate::instance) fn close(&mut self, scheduled: &[(Slot, u32)], memory: &Memory) -> Ticks {
-        if !self.fences.is_empty() {
-            for block in memory.given() {
-                self.fences.jobs_of(block).iter().for_each(|&job| self.log.flush(job));
-            }
-        }
-        for &(slot, tokens) in scheduled {
-            if let Some(id) = self.uses.id(slot) {
-                self.store_chunks(id, self.storable(id, tokens), memory);
-            }
-        }
-        let finished = std::mem::take(&mut self.departed.finished);
-        for &id in &finished {
-            self.store_rest(id, memory);
-        }
-        for &id in &finished {
-            self.store.finish(&self.uses.get(id).access);
-            self.uses.finish(id);
-        }
-        let used = self.uses.requests(&self.loading);
-        self.log.close(used, (self.store.used(), self.store.evicted()));
-        self.send_reads();
-        self.send_urgent()
-    }
-
-    /// Stores what a finished request has left to store, from blocks that may be in use again.
-    fn store_rest(&mut self, id: u32, memory: &Memory) {
-        let (rest, blocks) = (self.uses.get(id).rest, std::mem::take(&mut self.uses.get_mut(id).blocks));
-        let Some(job) = self.store_chunks(id, rest, memory) else { return };
-        self.uses.note_behind(id, false);
-        let blocks = self.jobs.blocks_of(job, self.config.chunk_blocks, &blocks);
-        if memory.given().any(|block| blocks.contains(&block)) {
-            self.log.flush(job);
-        }
-        self.fences.add(job, blocks);
-    }
-
-    /// Stores the chunks of a request up to the `last`th that it has not offered. Returns the copy, if one is made.
-    fn store_chunks(&mut self, id: u32, last: u32, memory: &Memory) -> Option<u32> {
-        let used = self.uses.get(id);
-        if last <= used.next_chunk {
-            self.uses.note_behind(id, false);
-            return None;
-        }
-        let offered: Vec<_> = (used.next_chunk..last).map(|at| self.chunk(used.owner, at, memory)).collect();
-        let stored = self.store.store(&offered, &mut self.uses.get_mut(id).access);
-        self.uses.note_behind(id, false);
-        let Some(stored) = stored else {
-            self.stats.refused_stores += 1;
-            self.log.step.refused += 1;
-            self.uses.note_behind(id, true);
-            return None;
-        };
-        self.uses.get_mut(id).next_chunk = last;
-        if stored.is_empty() {
-            return None;
-        }
-        let blocks = stored.len() as u64 * u64::from(self.config.chunk_blocks);
-        self.stats.stored_blocks += blocks;
-        self.stats.peak_chunks = self.stats.peak_chunks.max(self.store.used());
-        Some(self.open_job(Kind::Store, id, &stored, blocks))
-    }
-
     fn open_job(&mut self, kind: Kind, id: u32, chunks: &[StoredChunk], blocks: u64) -> u32 {
-        let job = self.jobs.open(Job::new(kind, id, chunks, blocks, self.log.step.start));
+        let job = self.jobs.open(Job::new(kind, Some(id), chunks, blocks, self.log.step.start));
         self.uses.get_mut(id).jobs.push(job);
         self.log.made(job, kind);
         job
@@ -321,13 +252,18 @@ impl HostTier {
     /// Sends the copies that the step waits for. Returns when its forward pass begins.
     fn send_urgent(&mut self) -> Ticks {
         let now = self.log.step.start;
+        for at in 0..self.log.at_once.len() {
+            self.send(self.log.at_once[at], now);
+        }
         for at in 0..self.log.step.flushed.len() {
             self.send(self.log.step.flushed[at], now);
         }
         let flushed = self.log.step.flushed.iter().filter_map(|&job| self.jobs.end_of(job));
         let mut waits = flushed.max();
         let mut begins = waits.map_or(now, |ends| ends.max(now));
-        if self.log.step.loads.iter().any(|&job| self.jobs.kind_of(job) == Some(Kind::Sync)) {
+        if self.overlaps() {
+            self.send_overlapped(begins);
+        } else if self.log.step.loads.iter().any(|&job| self.jobs.kind_of(job) == Some(Kind::Sync)) {
             let start = begins;
             for at in 0..self.log.step.loads.len() {
                 let job = self.log.step.loads[at];
@@ -397,7 +333,8 @@ impl HostTier {
             return;
         }
         for (id, job) in self.jobs.take_ended(start.unwrap_or(self.log.step.start), seen) {
-            self.log.report(TierJob::new(id, &job, self.uses.get(job.used).request, now), start);
+            let request = job.used.map(|used| self.uses.get(used).request);
+            self.log.report(TierJob::new(id, &job, request, now), start);
             match &mut self.ahead {
                 Some(ahead) if start.is_some() => ahead.unseen.push((id, job)),
                 _ => self.end_job(id, &job, now),
@@ -416,15 +353,16 @@ impl HostTier {
             Kind::Load | Kind::Sync => self.store.end_load(&keys, job.kind == Kind::Load),
         }
         self.fences.remove(id);
-        self.departed.unloaded.extend(self.uses.end_job(job.used, id).filter(|_| job.kind == Kind::Load));
+        let kept = job.used.and_then(|used| self.uses.end_job(used, id));
+        self.departed.unloaded.extend(kept.filter(|_| job.kind == Kind::Load));
     }
 
     /// Ends the step without tokens that was formed at `now`, unless it waits for copies. Returns whether another step
     /// follows at once.
     pub(in crate::instance) fn pass_step(&mut self, begins: Ticks) -> bool {
         let now = self.log.step.start;
-        self.ends = (begins > now).then_some(begins);
-        if self.ends.is_some() {
+        self.log.ends = (begins > now).then_some(begins);
+        if self.log.ends.is_some() {
             self.send_others(begins);
             return false;
         }
@@ -440,11 +378,11 @@ impl HostTier {
     /// Ends the step without tokens that waits for copies, if one is in progress and has ended. Returns when it ends, if it
     /// has not.
     pub(in crate::instance) fn wake(&mut self, now: Ticks) -> Option<Ticks> {
-        let ends = self.ends?;
+        let ends = self.log.ends?;
         if now < ends {
             return Some(ends);
         }
-        self.ends = None;
+        self.log.ends = None;
         self.end_passed(ends);
         None
     }
