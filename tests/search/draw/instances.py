@@ -161,6 +161,7 @@ def malform(source: Source, scheduler: Wire) -> None:
     match source.pick(("stages", "swap", "cache", "exclusive", "flags", "allocation", "order")):
         case "stages":
             scheduler["stages"] = stages.malformed(source)
+            _reserve_within(scheduler["stages"], scheduler["preemption"])
         case "swap":
             scheduler["preemption"] = preemption.preemption(source, swaps=True)
             _reserve_within(scheduler["stages"], scheduler["preemption"])
