@@ -45,7 +45,6 @@ impl Stages<'_> {
             rare();
             return;
         }
-        self.draft.held_back.to_come = None;
         self.effects.sort_by_cached_prefix();
         let (mut hits, mut admitted) = (Vec::new(), false);
         let passes = self.effects.settings.limits_prompts || self.effects.tier.is_some();
