@@ -70,7 +70,7 @@ def sglang(
         Whether full blocks are kept for later requests that start the same.
         SGLang's default is on; here it needs a trace that says what prompts share. A
         `PrefixCache` says how, and may have a :class:`~paceline.policy.Host` below it
-        with ``overlap="layers"`` and one of SGLang's rules of writing.
+        with ``overlap="layers"``.
     hicache_gib
         GiB of the host's memory that an instance has for its prefix cache
         (``--enable-hierarchical-cache``; ``--hicache-size`` is in GB for each GPU, and
@@ -171,10 +171,10 @@ def _cache(caching: bool | PrefixCache, gib: float | None, write: HiCacheWrite) 
                 "tiers of prefix_caching must have no Store under sglang(), had one: how SGLang prefetches "
                 "from it is not modelled"
             )
-        if tier.overlap != "layers" or tier.write == "completed":
+        if tier.overlap != "layers":
             raise PolicyError(
-                "tiers of prefix_caching must have overlap 'layers', and write 'through', 'selective' or "
-                f"'back', under sglang(), were {tier.overlap!r} and {tier.write!r}"
+                "overlap of a Host in prefix_caching must be 'layers' under sglang(), whose requests do not "
+                f"wait for loads, was {tier.overlap!r}"
             )
     return caching
 

@@ -221,7 +221,7 @@ def test_the_hierarchical_cache_has_its_names_for_rules_of_writing(write: HiCach
     ("caching", "gib", "message"),
     [
         (False, 2.0, "prefix_caching must be True where hicache_gib is given, was False"),
-        (PrefixCache(tiers=[Host(gib=1)]), None, "must have overlap 'layers', and write .*, were 'none' and"),
+        (PrefixCache(tiers=[Host(gib=1)]), None, "must be 'layers' under sglang.*, was 'none'"),
         (
             PrefixCache(
                 tiers=[
