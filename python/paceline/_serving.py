@@ -71,7 +71,7 @@ def _wire(instance: Instance, scheduler: Scheduler, names: Names) -> dict[str, A
     tiers = () if scheduler.prefix_cache is None else scheduler.prefix_cache.tiers
     wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs, tiered=bool(tiers))
     if tiers and isinstance(tiers[0], Host):
-        wire["tier"] = tiers[0].on(instance)
+        wire["tier"] = tiers[0].on(instance, wire["blocks"])
     # The engine counts usable blocks. vLLM's shares are of all blocks, its null block included.
     names = replace(names, classes=tuple(each.name for each in scheduler.classes))
     formed = scheduler.on(instance).to_wire(num_blocks=wire["blocks"] + 1, defaults=defaults, names=names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from paceline import _check
 from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy import OutputReserve, Policy, Routing, Scheduler
@@ -37,6 +38,8 @@ def sglang(
     chunked_prefill_size: int = 8192,
     max_running_requests: int = 2048,
     prefix_caching: bool | PrefixCache = False,
+    hierarchical_cache: bool = False,
+    hicache_ratio: float = 2.0,
     hicache_gib: float | None = None,
     hicache_write_policy: HiCacheWrite = "write_through",
     mixed_chunk: bool = False,
@@ -70,11 +73,15 @@ def sglang(
         Whether full blocks are kept for later requests that start the same.
         SGLang's default is on; here it needs a trace that says what prompts share. A
         `PrefixCache` says how, and may have a :class:`~paceline.policy.Host` below it
-        with ``overlap="layers"`` and one of SGLang's rules of writing.
+        with ``overlap="layers"``.
+    hierarchical_cache
+        Whether the host's memory keeps blocks below the GPU's prefix cache
+        (``--enable-hierarchical-cache``).
+    hicache_ratio
+        The host's blocks, as a multiple of the GPU's (``--hicache-ratio``).
     hicache_gib
-        GiB of the host's memory that an instance has for its prefix cache
-        (``--enable-hierarchical-cache``; ``--hicache-size`` is in GB for each GPU, and
-        by default the host has twice the GPU's blocks). None: it has none.
+        GiB of the host's memory for an instance, in place of a ratio
+        (``--hicache-size`` is in GB for each GPU).
     hicache_write_policy
         When blocks are written there: as a request inserts them, as a second one
         does, or as the GPU loses them (``--hicache-write-policy``).
@@ -113,7 +120,7 @@ def sglang(
     --------
     >>> sglang(schedule_policy="lof").scheduler.uses_oracle
     True
-    >>> sglang(prefix_caching=True, hicache_gib=64).scheduler.prefix_cache.tiers[0].write
+    >>> sglang(prefix_caching=True, hierarchical_cache=True).scheduler.prefix_cache.tiers[0].write
     'through'
 
     Notes
@@ -138,7 +145,17 @@ def sglang(
         raise PolicyError(f"schedule_policy must be one of {legal}, was {schedule_policy!r}")
     if schedule_policy == "lpm" and not prefix_caching:
         raise PolicyError("prefix_caching must be True where schedule_policy is 'lpm', was False")
-    cache = _cache(prefix_caching, hicache_gib, hicache_write_policy)
+    host = None
+    if hierarchical_cache:
+        host = Host(
+            gib=hicache_gib,
+            ratio=hicache_ratio if hicache_gib is None else None,
+            write=_WRITES[hicache_write_policy],
+            overlap="layers",
+            prompt_only=False,
+            poll="end",
+        )
+    cache = _cache(prefix_caching, host)
     scheduler = Scheduler(
         max_num_batched_tokens=chunked_prefill_size,
         max_num_seqs=max_running_requests,
@@ -156,12 +173,13 @@ def sglang(
     return Policy(name=f"sglang-{schedule_policy}", scheduler=scheduler, on_arrival=routing)
 
 
-def _cache(caching: bool | PrefixCache, gib: float | None, write: HiCacheWrite) -> PrefixCache | None:
+def _cache(caching: bool | PrefixCache, host: Host | None) -> PrefixCache | None:
     """Return the prefix cache, with the host's memory below it."""
-    if gib is not None:
+    if host is not None:
         if caching is not True:
-            raise PolicyError(f"prefix_caching must be True where hicache_gib is given, was {caching!r}")
-        host = Host(gib=gib, write=_WRITES[write], overlap="layers", prompt_only=False, poll="end")
+            raise PolicyError(
+                f"prefix_caching must be True where hierarchical_cache is, was {_check.said(caching)}"
+            )
         return PrefixCache(unknown_first=True, tiers=[host])
     if isinstance(caching, bool):
         return PrefixCache(unknown_first=True) if caching else None
@@ -171,10 +189,10 @@ def _cache(caching: bool | PrefixCache, gib: float | None, write: HiCacheWrite) 
                 "tiers of prefix_caching must have no Store under sglang(), had one: how SGLang prefetches "
                 "from it is not modelled"
             )
-        if tier.overlap != "layers" or tier.write == "completed":
+        if tier.overlap != "layers":
             raise PolicyError(
-                "tiers of prefix_caching must have overlap 'layers', and write 'through', 'selective' or "
-                f"'back', under sglang(), were {tier.overlap!r} and {tier.write!r}"
+                "overlap of a Host in prefix_caching must be 'layers' under sglang(), whose requests do not "
+                f"wait for loads, was {tier.overlap!r}"
             )
     return caching
 

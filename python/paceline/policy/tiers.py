@@ -38,10 +38,12 @@ class Host(Value):
     Attributes
     ----------
     gib
-        GiB of the host's memory for the whole instance (vLLM's ``cpu_bytes_to_use`` is in bytes). Give this
-        or ``chunks``.
+        GiB of the host's memory for the whole instance (vLLM's ``cpu_bytes_to_use`` is in bytes). Give this,
+        ``chunks`` or ``ratio``.
     chunks
         Chunks that fit.
+    ratio
+        Blocks that fit, as a multiple of the GPU's blocks (SGLang's ``--hicache-ratio``).
     chunk_blocks
         KV blocks that are stored and loaded as one, ``block_size`` over the GPU's in vLLM's
         ``kv_connector_extra_config``.
@@ -82,7 +84,7 @@ class Host(Value):
     Raises
     ------
     PolicyError
-        If a value is out of range, or not one of ``gib`` and ``chunks`` is given.
+        If a value is out of range, or not one of ``gib``, ``chunks`` and ``ratio`` is given.
 
     Examples
     --------
@@ -95,6 +97,7 @@ class Host(Value):
 
     gib: float | None = None
     chunks: int | None = None
+    ratio: float | None = None
     chunk_blocks: int = 1
     eviction: Literal["lru", "arc"] = "lru"
     prompt_only: bool = True
@@ -109,10 +112,14 @@ class Host(Value):
     kind: Literal["host"] = "host"
 
     def __post_init__(self) -> None:
-        if (self.gib is None) == (self.chunks is None):
+        sizes = self.gib, self.chunks, self.ratio
+        if sizes.count(None) != len(sizes) - 1:
             raise PolicyError(
-                f"one of gib and chunks of a Host must be given, were {self.gib} and {self.chunks}"
+                "one of gib, chunks and ratio of a Host must be given, were "
+                f"{self.gib}, {self.chunks} and {self.ratio}"
             )
+        if self.ratio is not None and not 0 < self.ratio < 1e9:
+            raise PolicyError(f"ratio of a Host must be above 0, was {self.ratio}")
         if self.gib is not None and not 0 < self.gib < 1e9:
             raise PolicyError(f"gib of a Host must be above 0 GiB, was {self.gib}")
         why = "the engine numbers chunks and blocks in 32 bits"
@@ -143,6 +150,17 @@ class Host(Value):
             raise PolicyError(f"bytes_per_s of a Host must be above 0 bytes, was {self.bytes_per_s}")
         if not 0 <= self.latency_s < 1e6:
             raise PolicyError(f"latency_s of a Host must be 0 or more seconds, was {self.latency_s}")
+
+    def _chunks_beside(self, gpu_blocks: int | None) -> int:
+        """Return the chunks that fit beside so many blocks of the GPU."""
+        if gpu_blocks is None:
+            raise ConfigError("ratio of a Host needs the KV blocks of the GPU: give gpu_blocks")
+        chunks = int((self.ratio or 0) * gpu_blocks) // self.chunk_blocks
+        if not 1 <= chunks <= _MOST_CHUNKS:
+            raise ConfigError(
+                f"ratio of a Host must be of 1 to {_MOST_CHUNKS} chunks, was {self.ratio}, which is {chunks}"
+            )
+        return chunks
 
     def _check_write(self) -> None:
         if self.write != "completed" and self.store_threshold > 1:
@@ -183,8 +201,10 @@ class Host(Value):
             )
         return max(stage.part.layers for stage in stages(model, instance.pipeline_parallel))
 
-    def on(self, instance: Instance) -> dict[str, Any]:
+    def on(self, instance: Instance, gpu_blocks: int | None = None) -> dict[str, Any]:
         """Return the tier of an instance as the engine reads it; each of its GPUs copies its share.
+
+        ``gpu_blocks``: KV blocks of the GPU, which a ``ratio`` is of.
 
         Pipeline stages copy side by side: a block takes as long as that of the stage with the most layers.
 
@@ -214,7 +234,9 @@ class Host(Value):
             tokens = [one.kv_bytes_per_token(instance.tensor_parallel, instance.kv_dtype) for one in parts]
             copied = max(tokens) * instance.block_tokens
         chunks = self.chunks
-        if chunks is None:
+        if self.ratio is not None:
+            chunks = self._chunks_beside(gpu_blocks)
+        elif chunks is None:
             chunks = int((self.gib or 0) * 2**30 // (block_bytes * gpus * self.chunk_blocks))
         if not 1 <= chunks <= _MOST_CHUNKS:
             size = block_bytes * gpus * self.chunk_blocks / 2**30

@@ -83,8 +83,7 @@ def tier(source: Source, instance: Wire) -> None:
         return
     if "speculation" in instance:
         instance["speculation"]["hash_lookahead"] = 0
-    inserts = ("through", "selective", "selective", "back", "back")
-    write = source.pick(inserts if decodes_last else ("completed", "completed", *inserts))
+    write = source.pick(("completed", "completed", "through", "selective", "selective", "back", "back"))
     back, completed = write == "back", write == "completed"
     layers = source.pick((1, 2, 5) if decodes_last else (0, 0, 1, 2, 5))
     instance["tier"] = {

@@ -210,18 +210,21 @@ def test_a_prefix_is_loaded_from_the_host_while_its_step_computes(leap: bool) ->
     [("write_through", "through"), ("write_through_selective", "selective"), ("write_back", "back")],
 )
 def test_the_hierarchical_cache_has_its_names_for_rules_of_writing(write: HiCacheWrite, ours: str) -> None:
-    cache = sglang(prefix_caching=True, hicache_gib=2, hicache_write_policy=write).scheduler.prefix_cache
-    assert cache is not None
-    (host,) = cache.tiers
-    assert isinstance(host, Host)
-    assert (host.gib, host.write, host.overlap, host.prompt_only) == (2, ours, "layers", False)
+    for size, given in (({}, (None, 2.0)), ({"hicache_gib": 3.0}, (3.0, None))):
+        policy = sglang(prefix_caching=True, hierarchical_cache=True, hicache_write_policy=write, **size)
+        cache = policy.scheduler_of(0).prefix_cache
+        assert cache is not None
+        (host,) = cache.tiers
+        assert isinstance(host, Host)
+        assert (host.write, host.overlap, host.prompt_only) == (ours, "layers", False)
+        assert (host.gib, host.ratio) == given
 
 
 @pytest.mark.parametrize(
-    ("caching", "gib", "message"),
+    ("caching", "hierarchical", "message"),
     [
-        (False, 2.0, "prefix_caching must be True where hicache_gib is given, was False"),
-        (PrefixCache(tiers=[Host(gib=1)]), None, "must have overlap 'layers', and write .*, were 'none' and"),
+        (False, True, "prefix_caching must be True where hierarchical_cache is, was False"),
+        (PrefixCache(tiers=[Host(gib=1)]), False, "must be 'layers' under sglang.*, was 'none'"),
         (
             PrefixCache(
                 tiers=[
@@ -229,13 +232,13 @@ def test_the_hierarchical_cache_has_its_names_for_rules_of_writing(write: HiCach
                     Store(read_bytes_per_s=1e9, write_bytes_per_s=1e9),
                 ]
             ),
-            None,
+            False,
             "must have no Store under sglang",
         ),
     ],
 )
 def test_tiers_that_its_scheduler_does_not_have_are_refused(
-    caching: bool | PrefixCache, gib: float | None, message: str
+    caching: bool | PrefixCache, hierarchical: bool, message: str
 ) -> None:
     with pytest.raises(PolicyError, match=message):
-        sglang(prefix_caching=caching, hicache_gib=gib)
+        sglang(prefix_caching=caching, hierarchical_cache=hierarchical)

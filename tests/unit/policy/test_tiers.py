@@ -37,6 +37,19 @@ def test_the_size_and_the_times_follow_from_the_model_and_the_gpu() -> None:
         assert wire["load"] == {"fixed": 0, "block": round(2**21 / gpus / 64e9 * 1e12)}
 
 
+def test_a_ratio_is_of_the_blocks_of_the_gpu() -> None:
+    # Of 40 blocks the engine uses 39. Twice as many are 78, or 26 chunks of 3.
+    policy = tiered(Host(ratio=2, chunk_blocks=3, bytes_per_s=1e9))
+    trace = Trace.from_columns(arrival=[0.0], prompt_tokens=[20], output_tokens=[1])
+    tier = replay(trace, Cluster([small()]), policy=policy).stats.instances[0].tier
+    assert tier is not None
+    assert tier["capacity"] == 26
+    with pytest.raises(
+        ConfigError, match=r"ratio of a Host must be of 1 to .* chunks, was 0\.01, which is 0"
+    ):
+        Host(ratio=0.01, bytes_per_s=1e9).on(small(), gpu_blocks=39)
+
+
 def test_pipeline_stages_copy_their_layers_side_by_side() -> None:
     # The 32 layers of Llama-3.1-8B are 11, 11 and 10. A layer of 16 tokens takes 64 KiB; one in the host's
     # memory has all layers.
@@ -70,8 +83,10 @@ def test_a_tier_is_written_to_toml_with_its_policy() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "one of gib and chunks of a Host must be given, were None and None"),
-        ({"gib": 1, "chunks": 1}, "one of gib and chunks"),
+        ({}, "one of gib, chunks and ratio of a Host must be given, were None, None and None"),
+        ({"gib": 1, "chunks": 1}, "one of gib, chunks and ratio"),
+        ({"chunks": 1, "ratio": 2.0}, "one of gib, chunks and ratio"),
+        ({"ratio": 0}, "ratio of a Host must be above 0, was 0"),
         ({"gib": 0}, "gib of a Host must be above 0 GiB, was 0"),
         ({"chunks": 0}, "chunks of a Host must be .*, was 0"),
         ({"chunks": 1, "chunk_blocks": 0}, "chunk_blocks of a Host must be"),

@@ -144,8 +144,7 @@ impl TierConfig {
         if !self.composes_with(&scheduler.stages) {
             return refused(
                 "unless the stages are running and admit, which cuts prompts and is left out after a preemption; or, where \
-                 loads overlap with layers and write is not \"completed\", prefills, admit, which cuts prompts, and \
-                 decodes, which preempt no prefill",
+                 loads overlap with layers, prefills, admit, which cuts prompts, and decodes, which preempt no prefill",
             );
         }
         let by_chunk = matches!(scheduler.allocation, Allocation::Chunk | Allocation::ChunkIfAllFits);
@@ -161,7 +160,7 @@ impl TierConfig {
     }
 
     /// Whether requests may be admitted from the tier by these stages. Decodes may come last only where loads overlap with the
-    /// step of a request, as nothing holds back blocks for one that waits, and where no decode stores a chunk.
+    /// step of a request: nothing holds back blocks for one that waits.
     fn composes_with(&self, stages: &[Stage]) -> bool {
         let admits_after_running = |stage: &Stage| {
             matches!(
@@ -174,7 +173,7 @@ impl TierConfig {
                 Stage::Prefills,
                 Stage::Admit { chunked: true, gather: None, .. },
                 Stage::Decodes { over_prefills: false, .. },
-            ] => self.overlap_layers > 0 && self.write != Write::Completed,
+            ] => self.overlap_layers > 0,
             [Stage::Running, others @ ..] => others.iter().all(admits_after_running),
             _ => false,
         }

@@ -241,7 +241,7 @@ class Tier:
         # Requests that have ended have inserted their chunks before this step was formed.
         at_once = self._store_finished(flushed) if self._insertions.counts else []
         self._insertions.lose()
-        for request in step.tokens:
+        for request in (one for one in step.order if one in step.tokens):
             # Drafts are not known, nor what the step before yields if this one is decided ahead of its end.
             computed = request.computed + request.given_up + step.tokens[request]
             self._store(request, self.use(request), min(computed, request.tokens - request.hidden))
