@@ -111,6 +111,12 @@ def decisions(case: Case, outcome: _core.Outcome, index: int) -> list[list[Any]]
     return KINDS[log.kind].steps(log, json.loads(outcome.decisions(index)))
 
 
+def count(outcome: _core.Outcome, name: str, index: int) -> int:
+    """Return an entry of a column that is empty where all are 0."""
+    column = outcome.columns[name]
+    return int(column[index]) if column.size else 0
+
+
 def rows_of_engine(outcome: _core.Outcome) -> list[Row]:
     """Return the engine's rows."""
     rows = []
@@ -122,9 +128,9 @@ def rows_of_engine(outcome: _core.Outcome) -> list[Row]:
                 _time(outcome.columns["first_token"][index]),
                 _time(outcome.columns["finish"][index]),
                 _time(outcome.columns["max_itl"][index]),
-                int(outcome.columns["preemptions"][index]),
+                count(outcome, "preemptions", index),
                 int(outcome.columns["generated_tokens"][index]),
-                int(outcome.columns["cached_tokens"][index]),
+                count(outcome, "cached_tokens", index),
                 None if instance == NOWHERE else instance,
                 STATUS[status],
                 REASON[outcome.columns["reason"][index]],

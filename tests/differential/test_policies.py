@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from differential import wire
 from differential.counters import carried, carried_by, counters_of
-from differential.engine import NEVER, NOWHERE, REASON, STATUS, gaps
+from differential.engine import NEVER, NOWHERE, REASON, STATUS, count, gaps
 from differential.policies import WireCase, policies
 from paceline import _core
 from paceline.testing.reference.policy_sim import (
@@ -187,8 +187,8 @@ def rows_of_engine(outcome: _core.Outcome, expected: list[Row]) -> list[Row]:
                 reason=REASON[outcome.columns["reason"][index]],
                 instance=at("instance", index, "instance"),
                 generated=int(outcome.columns["generated_tokens"][index]),
-                cached=int(outcome.columns["cached_tokens"][index]),
-                preemptions=int(outcome.columns["preemptions"][index]),
+                cached=count(outcome, "cached_tokens", index),
+                preemptions=count(outcome, "preemptions", index),
                 scheduled=at("scheduled", index, "scheduled"),
                 first_token=at("first_token", index, "first_token"),
                 reasoning_end=at("reasoning_end", index, "reasoning_end"),

@@ -43,7 +43,7 @@ class Table:
         self.status = replayed.column("status")
         self.reason = replayed.column("reason")
         self.generated = replayed.column("generated_tokens")
-        self.preemptions = replayed.column("preemptions")
+        self.preemptions = replayed.counts("preemptions")
         self.instance = replayed.column("instance")
         self.migrations = replayed.column("migrations") or [0] * self.count
         self.transfer = replayed.column("transfer") or [0] * self.count

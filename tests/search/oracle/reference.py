@@ -147,7 +147,7 @@ def _requests(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Fail
             return
     if any(one["scheduler"]["prefix_cache"] for one in replayed.case.config["instances"]):
         hits = [request.hit_tokens for request in expected.requests]
-        if hits != replayed.column("cached_tokens"):
+        if hits != replayed.counts("cached_tokens"):
             yield Failure("reference: hits", f"{replayed.column('cached_tokens')} and {hits}")
     if any(one.get("tier") for one in replayed.case.config["instances"]):
         for name in ("loaded_tokens", "load_wait"):

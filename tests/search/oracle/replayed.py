@@ -46,6 +46,10 @@ class Replayed:
         values: list[Any] = self.outcome.columns[name].tolist()
         return values
 
+    def counts(self, name: str) -> list[int]:
+        """Return a column that is empty where all are 0."""
+        return self.column(name) or [0] * len(self.outcome.columns["status"])
+
     @cached_property
     def sent(self) -> list[int]:
         """When each request was sent: `NEVER` where it has not been."""

@@ -3,7 +3,7 @@
 //! A column is declared once, in [`Columns`]. Its store, the arrays and the definitions that bindings hand over, and the
 //! tables of the documentation come from that declaration.
 
-use std::ops::Range;
+use std::ops::{Add, Range};
 
 use crate::collections::Column;
 use crate::time::{NEVER, Ticks};
@@ -153,13 +153,31 @@ pub struct Declared {
     pub definition: &'static str,
 }
 
-/// Adds to a part of a row in a column of `rows` that is empty until one is above 0: most replays preempt no request.
-pub(crate) fn add_part(column: &mut Column<Ticks>, rows: Range<usize>, row: usize, ticks: Ticks) {
-    if ticks > 0 {
-        if column.is_empty() {
-            *column = Column::filled(rows, 0);
+/// Puts a value at a row of a column of `rows` that is empty until one is above 0: most replays preempt no request.
+#[inline]
+pub(crate) fn put_used<T: Copy + Default + PartialEq>(
+    column: &mut Column<T>,
+    rows: Range<usize>,
+    row: usize,
+    value: T,
+) {
+    if column.is_empty() {
+        if value == T::default() {
+            return;
         }
-        column[row] += ticks;
+        *column = Column::filled(rows, T::default());
+    }
+    column[row] = value;
+}
+
+/// Adds to a part of a row in such a column.
+pub(crate) fn add_part<T>(column: &mut Column<T>, rows: Range<usize>, row: usize, part: T)
+where
+    T: Copy + Default + PartialEq + Add<Output = T>,
+{
+    if part != T::default() {
+        let before = column.get(row).copied().unwrap_or_default();
+        put_used(column, rows, row, before + part);
     }
 }
 
@@ -316,7 +334,7 @@ columns! {
     /// Tokens that it has generated.
     generated_tokens: Count, always;
     /// Tokens of its prompt that its first lookup found in the prefix cache.
-    cached_tokens: Count, always;
+    cached_tokens: Count, used;
     /// Tokens of its prompt, after those, that were loaded from a tier for its first admission.
     loaded_tokens: Count, tiered;
     /// Of those tokens, the ones that a store below the tier had, and the tier had not.
@@ -325,7 +343,7 @@ columns! {
     /// its first admission, a part of queueing.
     load_wait: Part, tiered;
     /// How often it was preempted.
-    preemptions: Count, always;
+    preemptions: Count, used;
     /// When its client cancelled it; tokens of the step under way are counted.
     cancelled_at: Moment, cancels;
     /// How often its client sent it again. The other columns are those of the last time, but for the next two.

@@ -11,8 +11,8 @@ mod spread;
 mod traffic_counter;
 
 pub(crate) use columns::OptionalColumns;
-pub(crate) use columns::add_part;
 pub use columns::{Buffer, Columns, Declared, NO_INSTANCE, Reason, Status};
+pub(crate) use columns::{add_part, put_used};
 pub use event::{Event, EventKind};
 pub use instance_stats::{Drafts, InstanceStats, StoreCopies, StoreStats, TierStats};
 pub use network_stats::{MediumStats, NetworkStats};

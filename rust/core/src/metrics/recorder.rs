@@ -1,7 +1,7 @@
 //! Columns by request and gaps between tokens, as the instances of a replay write them.
 
 use super::RecordRoom;
-use super::{Columns, Event, EventKind, OptionalColumns, Reason, Sketch, Status};
+use super::{Columns, Event, EventKind, OptionalColumns, Reason, Sketch, Status, add_part, put_used};
 use crate::time::{NEVER, Ticks};
 
 /// The columns by request, the gaps and the notices of a replay, as instances write them.
@@ -166,6 +166,12 @@ impl Recorder {
         self.columns.status[row] = status as u8;
     }
 
+    /// Counts a preemption of a request that has ended.
+    pub(crate) fn count_preemption(&mut self, request: u32) {
+        let rows = self.columns.status.kept();
+        add_part(&mut self.columns.preemptions, rows, request as usize, 1);
+    }
+
     /// Writes the final columns of a request.
     pub(crate) fn close(&mut self, request: u32, status: Status, totals: RequestTotals) {
         let row = request as usize;
@@ -185,7 +191,8 @@ impl Recorder {
         }
         columns.status[row] = status as u8;
         columns.generated_tokens[row] = totals.generated;
-        columns.preemptions[row] = totals.preemptions;
+        let rows = columns.status.kept();
+        put_used(&mut columns.preemptions, rows, row, totals.preemptions);
         if totals.generated > 1 {
             columns.max_itl[row] = totals.max_gap;
         }

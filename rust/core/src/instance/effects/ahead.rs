@@ -156,7 +156,7 @@ impl Effects<'_> {
         let (owner, computed) = self.on.seen_content(slot);
         if !self.is_cut_short(slot) {
             self.on.observers.stats.preemptions += 1;
-            self.recorder.columns.preemptions[self.on.requests[slot].request as usize] += 1;
+            self.recorder.count_preemption(self.on.requests[slot].request);
         }
         let state = &mut self.on.requests[slot];
         self.on.kv.release(owner, computed, false, &mut state.blocks);

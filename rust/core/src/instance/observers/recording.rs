@@ -1,7 +1,7 @@
 //! The columns of the result as an observer.
 
 use super::fact::{Fact, Subject};
-use crate::metrics::{EventKind, Reason, Recorder, Status, add_part};
+use crate::metrics::{EventKind, Reason, Recorder, Status, add_part, put_used};
 use crate::time::{NEVER, Ticks};
 
 /// The event that a caller is told of a fact. It is known where the fact is told.
@@ -31,7 +31,7 @@ impl Recorder {
         match fact {
             Fact::Admitted { since: None, .. } => {
                 self.columns.scheduled[of.row()] = of.now;
-                self.columns.cached_tokens[of.row()] = of.state.computed;
+                self.cached(of.row(), of.state.computed);
             }
             Fact::Admitted { since: Some(since), received, .. } => self.readmitted(since, received, of),
             Fact::Yielded { start, gap } => self.yielded(start, gap, of),
@@ -82,9 +82,15 @@ impl Recorder {
         }
     }
 
+    /// Writes the tokens of a request's prompt that the prefix cache had.
+    fn cached(&mut self, row: usize, tokens: u32) {
+        let rows = self.columns.status.kept();
+        put_used(&mut self.columns.cached_tokens, rows, row, tokens);
+    }
+
     /// Writes where the prefix of a request came from that is admitted for the first time.
     fn loaded(&mut self, row: usize, cached: u32, loaded: u32, fetched: u32) {
-        self.columns.cached_tokens[row] = cached;
+        self.cached(row, cached);
         self.columns.loaded_tokens[row] = loaded;
         if let Some(of_store) = self.columns.store_tokens.get_mut(row) {
             *of_store = fetched;
