@@ -44,8 +44,10 @@ def orca(*, max_num_seqs: int = 32, routing: Routing = "fewest_requests") -> Pol
     Generative Models" (OSDI 2022), algorithm 1. Orca is not open source. It
     reserves memory for a request's longest output before it admits the request,
     and so never preempts. Here blocks are allocated as they are needed, and if
-    they run out, the request admitted last is preempted. `authors_orca` is the
-    variant that the layered-prefill authors measured, with a limit on tokens.
+    they run out, the request admitted last is preempted. With the scheduler's
+    ``allocation="chunk_if_output_fits"`` the output that there will be is reserved.
+    `authors_orca` is the variant that the layered-prefill authors measured, with a
+    limit on tokens.
     """
     scheduler = Scheduler(
         max_num_batched_tokens=NO_LIMIT,
