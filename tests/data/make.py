@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 
+import polars as pl
 import zstandard
 
 __all__ = ["contents", "make"]
@@ -25,22 +26,24 @@ AZURE_ROWS = 300
 MOONCAKE_ROWS = 201
 BURSTGPT_ROWS = 60
 ALPACA_ROWS = 2_000
+ALPACAEVAL_ROWS = 150
+SERVEGEN_ROWS = 200
 
 
-def azure() -> Iterator[tuple[int, int, int]]:
+def azure(seed: int) -> Iterator[tuple[int, int, int]]:
     """Yield arrivals in units of 100 ns from the first, prompts and outputs, as Azure's tables have them."""
-    random = Random(1)
+    random = Random(seed)
     stamps = sorted(random.randrange(5_000_000, 6_000_000_000) for _ in range(AZURE_ROWS - 3))
     for stamp in (0, 2_500_002, *stamps):
         yield stamp, random.randint(20, 7_000), random.randint(5, 300)
     yield 6_000_000_003, 549, 173
 
 
-def azure_code() -> str:
+def azure_table(seed: int) -> str:
     """Stamps with seven digits, lines that end in CR LF, and no end of the last line."""
     start = datetime(2023, 11, 16, 9, 0, 0)
     lines = ["TIMESTAMP,ContextTokens,GeneratedTokens"]
-    for ticks, prompt, output in azure():
+    for ticks, prompt, output in azure(seed):
         moment = start + timedelta(seconds=ticks // 10**7)
         lines.append(f"{moment:%Y-%m-%d %H:%M:%S}.{ticks % 10**7:07d},{prompt},{output}")
     return "\r\n".join(lines)
@@ -48,7 +51,7 @@ def azure_code() -> str:
 
 def vidur_code() -> str:
     """The same requests as Vidur writes them, in microseconds."""
-    rows = (f"{round(ticks / 10) / 1e6},{prompt},{output}" for ticks, prompt, output in azure())
+    rows = (f"{round(ticks / 10) / 1e6},{prompt},{output}" for ticks, prompt, output in azure(1))
     return "\n".join(["arrived_at,num_prefill_tokens,num_decode_tokens", *rows, ""])
 
 
@@ -95,8 +98,13 @@ def lengths(seed: int) -> str:
 
 
 def servegen_window() -> str:
-    """A table whose columns have other names than any format."""
-    return "arrival_s,client_id,prompt_tokens,reasoning_tokens,answer_tokens\r\n0.5,3,200,310,50\r\n"
+    """A table whose columns have other names than any format: prompts, reasoning and answers."""
+    random = Random(8)
+    lines = ["arrival_s,client_id,prompt_tokens,reasoning_tokens,answer_tokens"]
+    for row in range(SERVEGEN_ROWS):
+        lengths = (random.randint(20, 3_000), random.randint(50, 2_500), random.randint(10, 700))
+        lines.append(f"{0.5 * row},{row % 7},{','.join(map(str, lengths))}")
+    return "\r\n".join([*lines, ""])
 
 
 def archive() -> bytes:
@@ -132,6 +140,36 @@ def alpaca() -> str:
     return json.dumps(rows)
 
 
+MODELS = (
+    "gpt4_1106_preview",
+    "Meta-Llama-3.1-8B-Instruct-Turbo",
+    "Qwen2-72B-Instruct",
+    "vicuna-13b-v1.5",
+)
+
+
+def alpacaeval() -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return prompts, and how long four models answer them, by the kind of the prompt."""
+    random = Random(9)
+    prompts: dict[str, list[int | str]] = {"prompt_id": [], "dataset": [], "prompt": [], "prompt_tokens": []}
+    lengths: dict[str, list[int | str]] = {
+        "prompt_id": [],
+        "model": [],
+        "output_tokens": [],
+        "output_chars": [],
+    }
+    for row in range(ALPACAEVAL_ROWS):
+        asked, (least, most) = random.choice(list(ASKED.items()))
+        text = f"{asked} {' and '.join(random.sample(TOPICS, random.randint(1, 3)))}."
+        for name, value in zip(prompts, (row, "made up", text, 2 * len(text.split())), strict=True):
+            prompts[name].append(value)
+        for model in MODELS:
+            tokens = 2 * random.randint(least, most)
+            for name, value in zip(lengths, (row, model, tokens, 4 * tokens), strict=True):
+                lengths[name].append(value)
+    return pl.DataFrame(prompts), pl.DataFrame(lengths)
+
+
 OPERATORS = {  # milliseconds of 4,096 tokens on one rank
     "emb": 0.3,
     "input_layernorm": 0.2,
@@ -157,10 +195,27 @@ def vidur_mlp() -> str:
     return "\n".join([*lines, ""])
 
 
+def vidur_all_reduce() -> str:
+    """Reductions by a ring at 45 GB/s, in ms."""
+    lines = ["time_stats.all_reduce.median,rank,num_workers,size,collective"]
+    for ranks in (2, 4, 8):
+        for size in (2**10, 2**16, 2**24, 2**28):
+            ms = 0.03 + 2e3 * (ranks - 1) / ranks * size / 45e9
+            lines += (f"{ms:.9f},{rank},{ranks},{size},all_reduce" for rank in range(ranks))
+    return "\n".join([*lines, ""])
+
+
+def parquet() -> dict[str, pl.DataFrame]:
+    """Return the tables in Parquet, by their paths."""
+    prompts, lengths = alpacaeval()
+    return {"traces/alpacaeval_prompts.parquet": prompts, "traces/alpacaeval_output_lengths.parquet": lengths}
+
+
 def contents() -> dict[str, str | bytes]:
-    """Return what each file holds, by its path without ``.zst``."""
+    """Return what each other file holds, by its path without ``.zst``."""
     return {
-        "traces/azure2023_code.csv": azure_code(),
+        "traces/azure2023_code.csv": azure_table(1),
+        "traces/azure2023_conv.csv": azure_table(7),
         "traces/vidur_splitwise_code.csv": vidur_code(),
         "traces/mooncake_conversation.jsonl": mooncake(),
         "traces/burstgpt_1_head400.csv": burstgpt(),
@@ -170,15 +225,18 @@ def contents() -> dict[str, str | bytes]:
         "traces/servegen_deepseek-r1.tar": archive(),
         "traces/alpaca_5000.json": alpaca(),
         "measured/vidur/h100_llama-2-70b_mlp.csv": vidur_mlp(),
+        "measured/vidur/h100_dgx.all_reduce.csv": vidur_all_reduce(),
     }
 
 
 def make(folder: Path) -> None:
-    """Write them all into a folder, packed with Zstandard."""
+    """Write them all into a folder, packed with Zstandard unless they are Parquet."""
     for name, content in contents().items():
         raw = content if isinstance(content, bytes) else content.encode()
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.zst").write_bytes(zstandard.ZstdCompressor(level=19).compress(raw))
+    for name, frame in parquet().items():
+        frame.write_parquet(folder / name)
 
 
 if __name__ == "__main__":

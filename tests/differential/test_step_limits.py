@@ -66,7 +66,8 @@ def test_the_cases_reach_what_they_are_for() -> None:
     )
 
     def all_seen(case: Composed) -> bool:
-        for kind in seen:
+        steps = outcome(case, leap=True)
+        for kind in (kind for kind, times in seen.items() if not times):
             part = "varying" if kind in ("tokens", "chunk") else "joining"
             without = {
                 **case.config,
@@ -84,7 +85,7 @@ def test_the_cases_reach_what_they_are_for() -> None:
             other = Composed(
                 requests=case.requests, config=without, prefix_block_tokens=case.prefix_block_tokens
             )
-            seen[kind] += outcome(case, leap=True) != outcome(other, leap=True)
+            seen[kind] += steps != outcome(other, leap=True)
         return min(seen.values()) >= 1
 
     find(limited(), all_seen, settings=settings(max_examples=400, phases=[Phase.generate]))

@@ -46,6 +46,22 @@ def test_the_links_in_a_document_lead_somewhere(document: str) -> None:
     assert [link for link in LINK.findall(text) if not (ROOT / document).parent.joinpath(link).exists()] == []
 
 
+def test_a_row_of_the_readmes_table_has_a_cell_for_each_column() -> None:
+    script = runpy.run_path(str(ROOT / "docs/readme_table.py"))
+    table = script["rows"](ROOT / "tests/data/traces/azure2023_conv.csv.zst")
+    rows = [line.strip("|").split("|") for line in table.splitlines()]
+    shown = script["ROWS"].search((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert [row[0] for row in rows] == [line.split("|")[1] for line in shown[0].splitlines()]
+    assert {len(row) for row in rows} == {len(shown[0].splitlines()[0].strip("|").split("|"))}
+    # Quantiles of a metric do not fall: p50, p90 and p99 of TTFT.
+    units = {"ms": 1e-3, "s": 1.0}
+    times = [
+        [float(number.replace(",", "")) * units[unit] for number, unit in map(str.split, row[1:4])]
+        for row in rows
+    ]
+    assert times == [sorted(row) for row in times]
+
+
 def test_the_table_in_the_readme_has_the_engines_current_figures(shared: Path) -> None:
     script = runpy.run_path(str(ROOT / "docs/readme_table.py"))
     shown = script["ROWS"].search((ROOT / "README.md").read_text(encoding="utf-8"))

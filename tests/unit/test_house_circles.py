@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
+from unit.syntax import statements
+
 Graph = Mapping[str, Set[str]]
 
 _USE = re.compile(r"^use ([^;]+);", re.MULTILINE)
@@ -92,11 +94,11 @@ def packages_in_python(root: Path) -> Graph:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         typing = {
             inner
-            for node in ast.walk(tree)
+            for node in statements(tree)
             if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-            for inner in ast.walk(node)
+            for inner in statements(node)
         }
-        for node in ast.walk(tree):
+        for node in statements(tree):
             if node in typing or not isinstance(node, ast.ImportFrom) or node.module is None:
                 continue
             head, _, rest = node.module.partition(".")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from unit.syntax import statements
+
 
 def modules(root: Path) -> dict[str, ast.Module]:
     """Return the syntax trees of the package's modules by name; that of the native module is its stub."""
@@ -22,7 +24,7 @@ def modules(root: Path) -> dict[str, ast.Module]:
 
 def imported(tree: ast.Module, known: Collection[str]) -> Iterator[str]:
     """Yield the modules of the package that a module imports anywhere in its text."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom):

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import polars as pl
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
@@ -97,17 +96,22 @@ class _Runs:
         host = _with(self.host, constants)
         found = []
         for load in self.loads:
-            rows = replay(load.trace, self.cluster, self.policy, clients=load.clients, host=host).requests
-            if rows["finish"].null_count():
+            result = replay(load.trace, self.cluster, self.policy, clients=load.clients, host=host)
+            columns = result._columns
+            unfinished = len(columns) - int(columns.happened("finish").sum())
+            if unfinished:
                 raise ConfigError(
                     f"{load.trace.name}: the instance must serve every request, "
-                    f"{rows['finish'].null_count()} were not finished"
+                    f"{unfinished} were not finished"
                 )
-            half = rows.gather_every(2, offset=int(held))
-            size = max(_LEAST, -(-len(half) // _PARTS))
-            parts = [half.slice(start, size) for start in range(0, len(half), size)]
             for metric in ("ttft", "tpot"):
-                found += [_log_ratio(part, metric) for part in parts]
+                predicted = columns.seconds(metric)[int(held) :: 2]
+                measured = columns.seconds(f"measured_{metric}")[int(held) :: 2]
+                size = max(_LEAST, -(-len(predicted) // _PARTS))
+                found += [
+                    _log_ratio(predicted[start : start + size], measured[start : start + size])
+                    for start in range(0, len(predicted), size)
+                ]
         return np.array([value for value in found if np.isfinite(value)])
 
 
@@ -116,10 +120,11 @@ def _with(host: EngineHost, constants: Mapping[str, float]) -> EngineHost:
     return replace(host, frontend_s=front, step_s=step, request_s=request)
 
 
-def _log_ratio(rows: pl.DataFrame, metric: str) -> float:
-    both = rows.select(metric, f"measured_{metric}").drop_nulls()
-    predicted, measured = (float(both[name].sum()) for name in (metric, f"measured_{metric}"))
-    return float(np.log(predicted / measured)) if predicted > 0 and measured > 0 else float("nan")
+def _log_ratio(predicted: Floats, measured: Floats) -> float:
+    """Return the logarithm of the ratio of sums, over the requests that have both; nan is none."""
+    both = ~(np.isnan(predicted) | np.isnan(measured))
+    ours, theirs = (float(times[both].sum()) for times in (predicted, measured))
+    return float(np.log(ours / theirs)) if ours > 0 and theirs > 0 else float("nan")
 
 
 @typed()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from paceline.policy.expressions.tree import Expr
 
 __all__ = ["Value", "shown", "structure"]
+
+_PLAIN: Final = frozenset({bool, int, float, str, type(None)})
 
 
 class Value:
@@ -25,7 +27,9 @@ class Value:
     """Fields that are printed first, without their names."""
 
     def __eq__(self, other: object) -> bool:
-        return structure(self) == structure(other) if type(self) is type(other) else NotImplemented
+        if type(self) is not type(other):
+            return NotImplemented
+        return self is other or structure(self) == structure(other)
 
     def __hash__(self) -> int:
         # Computed once, as a replay compares the schedulers of all instances. A pickle has fields only.
@@ -48,6 +52,8 @@ class Value:
 
 def structure(value: object) -> Any:  # noqa: ANN401 - plain values, nested in tuples
     """Return plain values that are equal and hash alike if the originals have the same structure."""
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Expr):
         return value.key
     if isinstance(value, Value):

@@ -89,7 +89,8 @@ def _where(holds: NDArray[np.bool_], values: NDArray[Any], name: str) -> pl.Seri
     """Return values where `holds`, null elsewhere."""
     if holds.all():
         return pl.Series(name, values)
-    return pl.select(pl.when(pl.Series(holds)).then(pl.Series(values)).alias(name)).to_series()
+    # Setting takes a fifth of the time that a selection does for a few rows, and no more for a million.
+    return pl.Series(name, values).set(pl.Series(~holds), None)
 
 
 def _or(given: NDArray[Any], otherwise: NDArray[Any]) -> NDArray[Any]:
@@ -293,9 +294,10 @@ class RequestColumns:
             done = self._moment("finish") != NEVER
             return _seconds(self._part(name), done & self._answers(name), name)
         if KIND.get(name) == "quality":
-            return self._given_or(name, None, pl.Float64()).fill_nan(None).alias(name)
+            column = self._given_or(name, None, pl.Float64())
+            return column.fill_nan(None) if self._given[name].size else column
         if KIND.get(name) == "count":
-            return self._given_or(name, 0, pl.UInt32()).alias(name)
+            return self._given_or(name, 0, pl.UInt32())
         if name == "status":
             return pl.Series(name, self._given[name]).cat.to(STATUS).alias(name)
         if not self._given["reason"].any():
@@ -320,9 +322,9 @@ class RequestColumns:
     def _given_or(self, name: str, otherwise: float | None, dtype: pl.DataType) -> pl.Series:
         """Return the engine's column, or one value for all rows if the engine left it out."""
         given = self._given[name]
-        return (
-            pl.Series(name, given) if given.size else pl.repeat(otherwise, len(self), dtype=dtype, eager=True)
-        )
+        if given.size:
+            return pl.Series(name, given)
+        return pl.Series(name, [otherwise], dtype=dtype).new_from_index(0, len(self))
 
     def _answers(self, name: str) -> NDArray[np.bool_]:
         """Return where the part applies: ``blocking`` needs a change of phase."""

@@ -13,6 +13,7 @@ from paceline.study.arrow.paper import PAPER
 from paceline.study.arrow.systems import SYSTEMS, TITLES, Setting
 from paceline.study.arrow.workloads import WORKLOADS, load, minutes, per_minute
 from paceline.study.choices import choices
+from paceline.trace import read_trace
 
 CHAT = SLO(ttft=2.0, tpot=0.15)
 
@@ -38,6 +39,16 @@ def test_a_drawn_trace_varies_by_minute_as_figure_1_says(name: str) -> None:
     # 60 minutes: the deviation of a sample of this size is about an eighth of the value, and twice that for
     # a Gamma distribution with so long a tail.
     assert per_minute(load(name, None).trace) == pytest.approx(PAPER["figure-1", name].number, rel=0.3)
+
+
+def test_a_trace_in_the_folder_replaces_the_drawn_one(data: Path) -> None:
+    folder = data / "traces"
+    assert load("code", folder).real
+    assert load("code", folder).trace.frame.equals(read_trace(folder / "azure2023_code.csv.zst").frame)
+    # The first ten minutes: all of the stand-in, whose last request arrives at 60 s.
+    clip = read_trace(folder / "mooncake_conversation.jsonl.zst").window(0.0, 600.0005)
+    assert load("mooncake", folder).trace.frame.equals(clip.frame)
+    assert not load("burstgpt", folder).real
 
 
 def test_real_traces_are_the_papers(shared: Path) -> None:

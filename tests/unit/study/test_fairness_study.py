@@ -11,6 +11,7 @@ import pytest
 from paceline.errors import ConfigError
 from paceline.study import Work, run_study
 from paceline.study.fairness.measures import difference, jain, service
+from paceline.study.vllm_proposals import POLICIES
 
 
 def rows(*requests: tuple[str, float, float, float, float, int, int]) -> pl.DataFrame:
@@ -47,6 +48,19 @@ def test_vtc_serves_backlogged_tenants_more_alike_than_fcfs() -> None:
     late = tables["fairness-tenants"].frame.filter(pl.col("tenant") == "steady")
     by_policy = dict(late.select("policy", "late").iter_rows())
     assert by_policy["VTC"] < 0.01 < by_policy["FCFS"]
+
+
+def test_proposed_orders_are_compared_at_three_rates_of_each_trace(root: Path) -> None:
+    study = run_study("vllm-proposals", Work(quick=True, data=root / "tests/data/traces"))
+    table = study.tables()["vllm-proposals"].frame
+    # Mooncake's has prefixes, for all orders; Azure's are served by FCFS and by the shortest prompt.
+    counts = dict(table.group_by("trace").len().iter_rows())
+    assert counts == {
+        "Mooncake conversations": 3 * len(POLICIES),
+        "Azure conversations": 3 * 2,
+        "Azure code": 3 * 2,
+    }
+    assert table.null_count().sum_horizontal().item() == 0
 
 
 def test_residual_sjf_answers_mooncakes_conversations_sooner(shared: Path) -> None:
