@@ -16,14 +16,6 @@ __all__ = ["sglang"]
 
 SchedulePolicy = Literal["fcfs", "lof", "lpm"]
 
-HiCacheWrite = Literal["write_through", "write_through_selective", "write_back"]
-
-_WRITES: dict[HiCacheWrite, Literal["through", "selective", "back"]] = {
-    "write_through": "through",
-    "write_through_selective": "selective",
-    "write_back": "back",
-}
-
 _ORDERS: dict[SchedulePolicy, QueueOrder] = {
     "fcfs": "arrival",
     "lof": "longest_output",
@@ -39,9 +31,6 @@ def sglang(
     max_running_requests: int = 2048,
     prefix_caching: bool | PrefixCache = False,
     hierarchical_cache: bool = False,
-    hicache_ratio: float = 2.0,
-    hicache_gib: float | None = None,
-    hicache_write_policy: HiCacheWrite = "write_through",
     mixed_chunk: bool = False,
     schedule_conservativeness: float = 1.0,
     ignore_eos: bool = False,
@@ -73,18 +62,12 @@ def sglang(
         Whether full blocks are kept for later requests that start the same.
         SGLang's default is on; here it needs a trace that says what prompts share. A
         `PrefixCache` says how, and may have a :class:`~paceline.policy.Host` below it
-        with ``overlap="layers"``.
+        with ``overlap="layers"``, of any size and rule of writing.
     hierarchical_cache
         Whether the host's memory keeps blocks below the GPU's prefix cache
-        (``--enable-hierarchical-cache``).
-    hicache_ratio
-        The host's blocks, as a multiple of the GPU's (``--hicache-ratio``).
-    hicache_gib
-        GiB of the host's memory for an instance, in place of a ratio
-        (``--hicache-size`` is in GB for each GPU).
-    hicache_write_policy
-        When blocks are written there: as a request inserts them, as a second one
-        does, or as the GPU loses them (``--hicache-write-policy``).
+        (``--enable-hierarchical-cache``): twice as many as the GPU has
+        (``--hicache-ratio``), written as requests insert them
+        (``--hicache-write-policy``).
     mixed_chunk
         Whether decodes run beside prompts (``--enable-mixed-chunk``), where their blocks
         are free; a step's prompts then have a token less for each of them.
@@ -145,17 +128,7 @@ def sglang(
         raise PolicyError(f"schedule_policy must be one of {legal}, was {schedule_policy!r}")
     if schedule_policy == "lpm" and not prefix_caching:
         raise PolicyError("prefix_caching must be True where schedule_policy is 'lpm', was False")
-    host = None
-    if hierarchical_cache:
-        host = Host(
-            gib=hicache_gib,
-            ratio=hicache_ratio if hicache_gib is None else None,
-            write=_WRITES[hicache_write_policy],
-            overlap="layers",
-            prompt_only=False,
-            poll="end",
-        )
-    cache = _cache(prefix_caching, host)
+    cache = _cache(prefix_caching, hierarchical=hierarchical_cache)
     scheduler = Scheduler(
         max_num_batched_tokens=chunked_prefill_size,
         max_num_seqs=max_running_requests,
@@ -173,13 +146,14 @@ def sglang(
     return Policy(name=f"sglang-{schedule_policy}", scheduler=scheduler, on_arrival=routing)
 
 
-def _cache(caching: bool | PrefixCache, host: Host | None) -> PrefixCache | None:
+def _cache(caching: bool | PrefixCache, *, hierarchical: bool) -> PrefixCache | None:
     """Return the prefix cache, with the host's memory below it."""
-    if host is not None:
+    if hierarchical:
         if caching is not True:
             raise PolicyError(
                 f"prefix_caching must be True where hierarchical_cache is, was {_check.said(caching)}"
             )
+        host = Host(ratio=2.0, write="through", overlap="layers", prompt_only=False, poll="end")
         return PrefixCache(unknown_first=True, tiers=[host])
     if isinstance(caching, bool):
         return PrefixCache(unknown_first=True) if caching else None

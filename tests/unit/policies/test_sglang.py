@@ -10,7 +10,7 @@ from paceline import Cluster, Instance, Trace, replay
 from paceline.cost import Affine
 from paceline.errors import PolicyError
 from paceline.policies import sglang
-from paceline.policies.sglang import HiCacheWrite, SchedulePolicy
+from paceline.policies.sglang import SchedulePolicy
 from paceline.policy import Host, Policy, PrefixCache, Store
 from unit.policies.scenario import run, times
 
@@ -205,19 +205,14 @@ def test_a_prefix_is_loaded_from_the_host_while_its_step_computes(leap: bool) ->
     assert (used["stored_blocks"], used["loaded_blocks"]) == (6 + 7, 4)
 
 
-@pytest.mark.parametrize(
-    ("write", "ours"),
-    [("write_through", "through"), ("write_through_selective", "selective"), ("write_back", "back")],
-)
-def test_the_hierarchical_cache_has_its_names_for_rules_of_writing(write: HiCacheWrite, ours: str) -> None:
-    for size, given in (({}, (None, 2.0)), ({"hicache_gib": 3.0}, (3.0, None))):
-        policy = sglang(prefix_caching=True, hierarchical_cache=True, hicache_write_policy=write, **size)
-        cache = policy.scheduler_of(0).prefix_cache
-        assert cache is not None
-        (host,) = cache.tiers
-        assert isinstance(host, Host)
-        assert (host.write, host.overlap, host.prompt_only) == (ours, "layers", False)
-        assert (host.gib, host.ratio) == given
+def test_the_hierarchical_cache_has_its_defaults() -> None:
+    """``--hicache-ratio`` 2, and ``--hicache-write-policy`` write_through."""
+    cache = sglang(prefix_caching=True, hierarchical_cache=True).scheduler_of(0).prefix_cache
+    assert cache is not None
+    (host,) = cache.tiers
+    assert isinstance(host, Host)
+    assert (host.write, host.overlap, host.prompt_only) == ("through", "layers", False)
+    assert (host.gib, host.ratio) == (None, 2.0)
 
 
 @pytest.mark.parametrize(
