@@ -13,7 +13,7 @@ import pytest
 
 from paceline import Cluster, Instance, Result, Trace, policies, replay
 from paceline.cost import Affine
-from paceline.policy import Host, PrefixCache, Store
+from paceline.policy import Host, Prefetch, PrefixCache, Store
 
 BLOCK_BYTES = 1600
 
@@ -62,6 +62,35 @@ def test_a_prefix_that_the_host_has_lost_is_read_from_the_store_and_then_loaded(
         "refused_reads": 0,
     }
     assert result.stats.instances[0].tier["evicted_blocks"] == 6 + 6
+
+
+# The third request arrives at 2 s. The 6 chunks that it lacks are read by 3, 6, 9, 12, 15 and 18 ms later.
+WAITS = Prefetch(stop="wait_complete", least_tokens=96)
+TIMES_OUT = Prefetch(least_tokens=96, base_s=0.006, per_ki_token_s=0.004 * 1024 / 96)
+
+
+@pytest.mark.parametrize(
+    ("prefetch", "read", "loaded", "ttft"),
+    [
+        # All are read, and loaded in 6 * 2 ms. 4 tokens more take 14 ms.
+        (WAITS, 6, 96, 0.018 + 0.012 + 0.014),
+        # By 10 ms three have been read. They are loaded in 6 ms, and 52 tokens take 62 ms.
+        (TIMES_OUT, 6, 48, 0.010 + 0.006 + 0.062),
+        # None has been read as the request is looked at; 100 tokens take 110 ms.
+        (Prefetch(stop="best_effort", least_tokens=96), 6, 0, 0.110),
+        # None is read, as the store has 96 tokens.
+        (Prefetch(stop="wait_complete", least_tokens=97), 0, 0, 0.110),
+    ],
+)
+def test_a_request_waits_for_what_is_read_as_it_arrives_until_its_reads_stop(
+    prefetch: Prefetch, read: int, loaded: int, ttft: float
+) -> None:
+    result = run([*PROMPTS, (2000, 100, 0)], host=7, prefetch=prefetch)
+    assert column(result, "store_tokens") == column(result, "loaded_tokens") == [0, 0, loaded]
+    assert column(result, "ttft")[2] == pytest.approx(ttft)
+    used = result.stats.instances[0].store
+    assert used is not None
+    assert used["read_blocks"] == read
 
 
 def test_chunks_are_written_once_they_are_in_the_host_s_memory() -> None:

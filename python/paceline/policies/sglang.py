@@ -10,6 +10,7 @@ from paceline.errors import PolicyError
 from paceline.policy import OutputReserve, Policy, Routing, Scheduler
 from paceline.policy.scheduler import QueueOrder
 from paceline.policy.stages import Admit, Decodes, Prefills, PrefixCache
+from paceline.policy.stores import Store
 from paceline.policy.tiers import Host
 
 __all__ = ["sglang"]
@@ -62,7 +63,8 @@ def sglang(
         Whether full blocks are kept for later requests that start the same.
         SGLang's default is on; here it needs a trace that says what prompts share. A
         `PrefixCache` says how, and may have a :class:`~paceline.policy.Host` below it
-        with ``overlap="layers"``, of any size and rule of writing.
+        with ``overlap="layers"``, of any size and rule of writing, and a
+        :class:`~paceline.policy.Store` with a `Prefetch`.
     hierarchical_cache
         Whether the host's memory keeps blocks below the GPU's prefix cache
         (``--enable-hierarchical-cache``): twice as many as the GPU has
@@ -120,8 +122,8 @@ def sglang(
     instance for its page size. The prefix cache is vLLM's, hit from the moment a
     block is scheduled and evicted by the last use of each block, where SGLang's
     radix tree is filled after a step and evicted leaf by leaf. The hierarchical cache is
-    that of ``srt/mem_cache/unified_radix_cache.py`` and ``srt/managers/cache_controller.py``
-    without a storage backend, and with pages as large as blocks.
+    that of ``srt/mem_cache/unified_radix_cache.py`` and ``srt/managers/cache_controller.py``,
+    with pages as large as blocks.
     """
     if schedule_policy not in _ORDERS:
         legal = ", ".join(get_args(SchedulePolicy))
@@ -158,11 +160,13 @@ def _cache(caching: bool | PrefixCache, *, hierarchical: bool) -> PrefixCache | 
     if isinstance(caching, bool):
         return PrefixCache(unknown_first=True) if caching else None
     for tier in caching.tiers:
-        if not isinstance(tier, Host):
-            raise PolicyError(
-                "tiers of prefix_caching must have no Store under sglang(), had one: how SGLang prefetches "
-                "from it is not modelled"
-            )
+        if isinstance(tier, Store):
+            if tier.prefetch is None:
+                raise PolicyError(
+                    "prefetch of a Store in prefix_caching must be a Prefetch under sglang(), whose requests "
+                    "are not passed over, was None"
+                )
+            continue
         if tier.overlap != "layers":
             raise PolicyError(
                 "overlap of a Host in prefix_caching must be 'layers' under sglang(), whose requests do not "

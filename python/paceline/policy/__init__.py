@@ -195,7 +195,7 @@ attach(
             "Swap",
             "SwapIn",
         ),
-        "stores": ("Store",),
+        "stores": ("Prefetch", "Store"),
         "tiers": ("Host",),
     },
 )

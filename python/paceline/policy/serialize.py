@@ -50,7 +50,7 @@ from paceline.policy.stages import (
     Stage,
     Swap,
 )
-from paceline.policy.stores import Store
+from paceline.policy.stores import Prefetch, Store
 from paceline.policy.tiers import Host
 from paceline.policy.value import structure
 from paceline.policy.wire import MOMENTS, Monitors
@@ -306,7 +306,12 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
 
 def _tier(content: Mapping[str, Any]) -> Host | Store:
     what = "tiers of prefix_cache"
-    return build(Store, content, what) if content.get("kind") == "store" else build(Host, content, what)
+    if content.get("kind") != "store":
+        return build(Host, content, what)
+    fields = dict(content)
+    if "prefetch" in fields:
+        fields["prefetch"] = build(Prefetch, fields["prefetch"], f"prefetch of {what}")
+    return build(Store, fields, what)
 
 
 def _order(order: object, what: str) -> object:

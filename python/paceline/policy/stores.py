@@ -14,13 +14,78 @@ from paceline.policy.value import Value
 if TYPE_CHECKING:
     from paceline.deployment import Instance
 
-__all__ = ["Store", "put_stores_below"]
+__all__ = ["Prefetch", "Store", "put_stores_below"]
 
 # The bounds of rust/core/src/config/store.rs.
 _MOST_CHUNKS = 2**32 - 2
 _WHOLE = 10**6
 
 _SPEEDS = ("read_bytes_per_s", "write_bytes_per_s", "total_read_bytes_per_s", "total_write_bytes_per_s")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
+class Prefetch(Value):
+    """Read chunks from a `Store` as a request joins the queue; it is admitted with those read in time.
+
+    Attributes
+    ----------
+    stop
+        Until when a request waits for its reads, once it may be admitted otherwise. ``"best_effort"``: it
+        does not wait. ``"wait_complete"``: until all have ended. ``"timeout"``: until all have ended, or the
+        two times below are over since they began (``--hicache-storage-prefetch-policy``).
+    least_tokens
+        The fewest tokens that are read (``prefetch_threshold``): if the store has fewer of a request, none
+        is.
+    base_s, per_ki_token_s
+        Seconds of the time-out, and further seconds for each 1,024 tokens that are read
+        (``prefetch_timeout_base``, ``prefetch_timeout_per_ki_token``).
+
+    Raises
+    ------
+    PolicyError
+        If a value is out of range.
+
+    Notes
+    -----
+    Source: SGLang 0.5.23, ``prefetch_from_storage`` and ``check_prefetch_progress`` of
+    ``srt/mem_cache/unified_radix_cache.py``. A read that a request no longer waits for goes on, for those
+    that come after it; SGLang ends it.
+
+    Examples
+    --------
+    >>> Prefetch().stop, Prefetch(stop="best_effort", least_tokens=64).least_tokens
+    ('timeout', 64)
+    """
+
+    stop: Literal["best_effort", "wait_complete", "timeout"] = "timeout"
+    least_tokens: int = 256
+    base_s: float = 1.0
+    per_ki_token_s: float = 0.25
+
+    def __post_init__(self) -> None:
+        why = "the engine counts tokens in 32 bits"
+        _check.count(
+            "least_tokens of Prefetch",
+            self.least_tokens,
+            least=0,
+            most=_MOST_CHUNKS,
+            why=why,
+            error=PolicyError,
+        )
+        for name in ("base_s", "per_ki_token_s"):
+            if not 0 <= getattr(self, name) < 1e6:
+                raise PolicyError(f"{name} of Prefetch must be 0 or more seconds, was {getattr(self, name)}")
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return it as the engine reads it."""
+        stop: dict[str, Any] = {"kind": self.stop}
+        if self.stop == "timeout":
+            stop |= {
+                "base": ticks(self.base_s, "base_s of Prefetch"),
+                "per_ki_token": ticks(self.per_ki_token_s, "per_ki_token_s of Prefetch"),
+            }
+        return {"least": self.least_tokens, "stop": stop}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -60,6 +125,9 @@ class Store(Value):
         Bytes per second that the store carries for all instances together; None: only their links limit.
     latency_s
         Seconds that each copy takes beside its bytes.
+    prefetch
+        How chunks are read as requests join the queue. None: they are read as a request is looked at for
+        admission, which waits for them.
 
     Raises
     ------
@@ -91,6 +159,7 @@ class Store(Value):
     total_read_bytes_per_s: float | None = None
     total_write_bytes_per_s: float | None = None
     latency_s: float = 0.0
+    prefetch: Prefetch | None = None
     kind: Literal["store"] = "store"
 
     def __post_init__(self) -> None:
@@ -164,6 +233,7 @@ class Store(Value):
         link = {
             "write": {"fixed": fixed, "block": time_of(self.write_bytes_per_s)},
             "read": {"fixed": fixed, "block": time_of(self.read_bytes_per_s)},
+            **({} if self.prefetch is None else {"prefetch": self.prefetch.to_wire()}),
         }
         return store, link
 

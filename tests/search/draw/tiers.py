@@ -118,6 +118,16 @@ def stores(source: Source, config: Wire) -> None:
             # The host loses chunks that the store keeps.
             one["tier"]["chunks"] = source.pick((2, 3, 5, 8))
         one["tier"]["below"] = {"store": common, "write": copy_time(source), "read": copy_time(source)}
+        if "receive_interval" not in one["scheduler"] and source.chance(0.5):
+            one["tier"]["below"]["prefetch"] = prefetch(source)
+
+
+def prefetch(source: Source) -> Wire:
+    timeout = {"kind": "timeout", "base": source.ticks(0, 9), "per_ki_token": source.ticks(0, 900)}
+    return {
+        "least": source.pick((0, 4, 9, 30)),
+        "stop": source.pick(({"kind": "best_effort"}, {"kind": "wait_complete"}, timeout, timeout)),
+    }
 
 
 def _can_have_store(instance: Wire) -> bool:

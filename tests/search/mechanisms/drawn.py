@@ -94,8 +94,10 @@ def _of_instance(instance: Wire) -> Iterator[str]:
             yield "tier: decodes last"
         if tier.get("overlap_layers"):
             yield "tier: overlap_layers"
-        if tier.get("below"):
+        if below := tier.get("below"):
             yield "store"
+            if rule := below.get("prefetch"):
+                yield f"store: prefetch {rule['stop']['kind']}"
     if speculation := instance.get("speculation"):
         yield "speculation"
         yield f"speculation: {speculation['acceptance']['kind']}"

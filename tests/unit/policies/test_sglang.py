@@ -11,7 +11,7 @@ from paceline.cost import Affine
 from paceline.errors import PolicyError
 from paceline.policies import sglang
 from paceline.policies.sglang import SchedulePolicy
-from paceline.policy import Host, Policy, PrefixCache, Store
+from paceline.policy import Host, Policy, Prefetch, PrefixCache, Store
 from unit.policies.scenario import run, times
 
 BOTH = pytest.mark.parametrize("leap", [True, False])
@@ -215,6 +215,25 @@ def test_the_hierarchical_cache_has_its_defaults() -> None:
     assert (host.gib, host.ratio) == (None, 2.0)
 
 
+def test_a_store_below_the_host_is_read_as_requests_arrive() -> None:
+    """The GPU loses a conversation's history but for a block, and the host all of it; it is read again."""
+    trace = Trace.from_columns(
+        arrival=[0.0, 10.0, 20.0], prompt_tokens=[96, 130, 100], output_tokens=[1, 1, 1], session=[0, 1, 0]
+    )
+    store = Store(read_bytes_per_s=1e6, write_bytes_per_s=1e6, prefetch=Prefetch(least_tokens=16))
+    host = Host(chunks=8, write="through", overlap="layers", layers=4, bytes_per_s=1e6)
+    cost = Affine(step_s=0.010, token_s=0.001)
+    instance = Instance(cost=cost, num_blocks=11, kv_bytes=100, max_model_len=160)
+    policy = sglang(prefix_caching=PrefixCache(tiers=[host, store]))
+    result = replay(trace, Cluster([instance]), policy=policy)
+    # The second request takes 9 of 10 blocks, and its 8 chunks all of the host's.
+    assert result.requests["cached_tokens"].to_list() == [0, 0, 16]
+    assert result.requests["store_tokens"].to_list() == [0, 0, 80]
+    # 5 blocks of 1,600 bytes are read in 8 ms, and loaded in 8 ms beside the 14 ms of 4 tokens, whose first
+    # of 4 layers waits for a quarter of that.
+    assert times(result, "ttft")[2] == pytest.approx(0.008 + 0.002 + 0.014)
+
+
 @pytest.mark.parametrize(
     ("caching", "hierarchical", "message"),
     [
@@ -228,7 +247,7 @@ def test_the_hierarchical_cache_has_its_defaults() -> None:
                 ]
             ),
             False,
-            "must have no Store under sglang",
+            "prefetch of a Store in prefix_caching must be a Prefetch under sglang.*, was None",
         ),
     ],
 )

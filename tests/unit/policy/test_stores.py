@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from paceline import Cluster, Instance, Policy, Trace, policies, replay
 from paceline.cost import Affine
 from paceline.errors import ConfigError, PolicyError
-from paceline.policy import Host, PrefixCache, Store
+from paceline.policy import Host, Prefetch, PrefixCache, Store
 
 HOST = Host(chunks=100, bytes_per_s=16e5)
 LINK = {"read_bytes_per_s": 16e5, "write_bytes_per_s": 8e5}
@@ -41,7 +42,8 @@ def test_all_gpus_of_an_instance_share_its_link() -> None:
 
 
 def test_a_policy_with_a_store_is_written_to_toml_and_read() -> None:
-    cache = PrefixCache(tiers=[HOST, Store(**LINK, chunks=9, shared=True, eviction="lease", lease_s=1.5)])
+    store = Store(**LINK, chunks=9, shared=True, eviction="lease", lease_s=1.5, prefetch=Prefetch(base_s=0.5))
+    cache = PrefixCache(tiers=[HOST, store])
     policy = policies.vllm(prefix_caching=cache)
     assert Policy.from_toml(policy.to_toml()) == policy
 
@@ -57,12 +59,46 @@ def test_a_policy_with_a_store_is_written_to_toml_and_read() -> None:
         ({"latency_s": -1}, "latency_s of a Store must be 0 or more seconds, was -1"),
         ({"watermark": 0}, "watermark of a Store must be above 0 and at most 1, was 0"),
         ({"evict_share": 1.5}, "evict_share of a Store must be above 0 and at most 1, was 1.5"),
+        ({"prefetch": "timeout"}, "prefetch of a Store must be"),
         ({"eviction": "fifo"}, "eviction of a Store must be one of none, lru, lease, was 'fifo'"),
     ],
 )
 def test_numbers_out_of_range_are_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(PolicyError, match=message):
         Store(**{**LINK, **fields})
+
+
+def test_prefetching_is_written_as_the_engine_reads_it() -> None:
+    # SGLang's defaults: a second, and a quarter for each 1,024 tokens, from 256 tokens on.
+    stop = {"kind": "timeout", "base": 10**12, "per_ki_token": 25 * 10**10}
+    link = Store(**LINK, prefetch=Prefetch()).on(small(), 1)[1]
+    assert link["prefetch"] == {"least": 256, "stop": stop}
+    assert Prefetch(stop="best_effort", least_tokens=0).to_wire() == {
+        "least": 0,
+        "stop": {"kind": "best_effort"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"least_tokens": -1}, "least_tokens of Prefetch must be .*, was -1"),
+        ({"base_s": -1.0}, "base_s of Prefetch must be 0 or more seconds, was -1"),
+        ({"per_ki_token_s": 1e7}, "per_ki_token_s of Prefetch must be 0 or more seconds, was 1"),
+    ],
+)
+def test_numbers_of_a_prefetch_out_of_range_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
+        Prefetch(**fields)
+
+
+def test_prefetching_is_refused_where_arrivals_are_received_at_intervals() -> None:
+    trace = Trace.from_columns(arrival=[0.0], prompt_tokens=[20], output_tokens=[2])
+    cache = PrefixCache(tiers=[HOST, Store(**LINK, prefetch=Prefetch())])
+    policy = policies.vllm(prefix_caching=cache)
+    policy = replace(policy, scheduler=replace(policy.scheduler_of(0), receive_interval=2))
+    with pytest.raises(ConfigError, match="must be null where arrivals are not queued at once"):
+        replay(trace, Cluster([small()]), policy=policy)
 
 
 def test_steps_decided_ahead_are_refused() -> None:

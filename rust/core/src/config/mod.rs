@@ -56,7 +56,7 @@ pub use scheduler::{
 pub(crate) use speculation::Listed;
 pub use speculation::{DraftAcceptance, SpeculationConfig};
 pub use step_limits::VaryingLimits;
-pub use store::{StoreConfig, StoreEviction, StoreLink};
+pub use store::{Prefetch, PrefetchStop, StoreConfig, StoreEviction, StoreLink};
 pub use tier::{CopyTime, Eviction, TierConfig, Write};
 pub use window::Window;
 

@@ -53,6 +53,45 @@ pub struct StoreLink {
     pub write: CopyTime,
     /// The time of a copy back.
     pub read: CopyTime,
+    /// How chunks are read as requests join the queue; `None`: they are read as a request is looked at for admission, which
+    /// waits for them.
+    #[serde(default)]
+    pub prefetch: Option<Prefetch>,
+}
+
+/// Reads from a store that begin as requests join the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prefetch {
+    /// The fewest tokens that are read.
+    pub least: u32,
+    /// For how long a request waits for its reads.
+    pub stop: PrefetchStop,
+}
+
+/// For how long a request waits for its reads, once it may be admitted otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum PrefetchStop {
+    /// Not at all.
+    BestEffort,
+    /// Until all have ended.
+    WaitComplete,
+    /// Until all have ended, or a time since they began is over.
+    Timeout {
+        /// Ticks of that time.
+        base: Ticks,
+        /// Further ticks for each 1,024 tokens that are read.
+        per_ki_token: Ticks,
+    },
+}
+
+impl InstanceConfig {
+    /// Whether chunks are read from a store below its tier as requests join the queue.
+    pub(crate) fn prefetches(&self) -> bool {
+        let below = self.tier.as_ref().and_then(|tier| tier.below);
+        below.is_some_and(|below| below.prefetch.is_some())
+    }
 }
 
 impl StoreConfig {
@@ -104,6 +143,14 @@ impl Config {
             for (name, time) in [("write", link.write), ("read", link.read)] {
                 on_clock(|| format!("{at}.{name}.fixed"), time.fixed)?;
                 on_clock(|| format!("{at}.{name}.block"), time.block)?;
+            }
+            if let Some(Prefetch { stop: PrefetchStop::Timeout { base, per_ki_token }, .. }) = link.prefetch {
+                on_clock(|| format!("{at}.prefetch.stop.base"), base)?;
+                on_clock(|| format!("{at}.prefetch.stop.per_ki_token"), per_ki_token)?;
+            }
+            if link.prefetch.is_some() && instance.scheduler.holds_arrivals() {
+                let rule = "must be null where arrivals are not queued at once (receive_interval), was given";
+                return Err(Error::config(format!("{at}.prefetch"), rule));
             }
             let Some(size) = sizes.get_mut(link.store as usize) else {
                 let rule = format!("must be one of {} stores, was {}", self.stores.len(), link.store);

@@ -122,7 +122,7 @@ impl Settings {
         let budget = scheduler.varying.tokens.as_ref();
         let least_tokens = budget.map_or(scheduler.max_num_batched_tokens, |budget| budget.least);
         let limits_prompts = joining.is_limited();
-        let any_arrival_counts = varying.is_some() || joining.passes_over();
+        let any_arrival_counts = varying.is_some() || joining.passes_over() || config.prefetches();
         let displaces_when = match &scheduler.admission {
             Admission::Displace { when, .. } => when.clone().map(Arc::new),
             Admission::Wait => None,

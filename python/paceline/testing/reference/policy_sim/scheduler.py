@@ -118,6 +118,8 @@ class Scheduler:
         (queue.unknown if self.settings.holds_arrivals else queue.waiting).append(request)
         request.position, request.joined, request.level = None, now, 0
         self.state.enter_ranking(request, now)
+        if self.state.tier is not None:
+            self.state.tier.joined.append(request)
 
     def form(self, now: int) -> Step | None:
         """Decide the next step; None if no request can run."""

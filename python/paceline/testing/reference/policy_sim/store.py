@@ -13,6 +13,8 @@ from fractions import Fraction
 from math import ceil, inf
 from typing import Any, Literal
 
+from paceline.testing.reference.policy_sim.chunks import Access, Chunks
+
 Way = Literal["write", "read"]
 
 MILLION = 1_000_000
@@ -150,7 +152,7 @@ class Below:
     store : Store
     config : dict
         The instance's link, as ``StoreLink`` in ``rust/core/src/config/store.rs`` names its fields.
-    chunk_blocks : int
+    chunk_blocks, block_tokens : int
     under_way : list of (str, list, int)
         Its copies that have not been seen to end: which way, the chunks, and when they end.
     found : list of list
@@ -164,11 +166,43 @@ class Below:
     store: Store
     config: dict[str, Any]
     chunk_blocks: int
+    block_tokens: int
     under_way: list[tuple[Way, list[Hashable], int]] = field(default_factory=list)
     found: list[list[Hashable]] = field(default_factory=list)
     blocks: dict[Way, int] = field(default_factory=lambda: {"write": 0, "read": 0})
     refused: int = 0
     _free: dict[Way, int] = field(default_factory=lambda: {"write": 0, "read": 0})
+
+    def prefetch(
+        self, wanted: dict[Hashable, int], tier: Chunks, access: Access, fetched: set[int], now: int
+    ) -> int | None:
+        """Read those of a request's next chunks that the tier lacks; return until when it waits.
+
+        None if the store has too few of them.
+        """
+        found = dict[Hashable, int]()
+        for key, chunk in wanted.items():
+            if tier.readers(key) is None:
+                if not self.store.has(key, now):
+                    break
+                found[key] = chunk
+        tokens = len(found) * self.chunk_blocks * self.block_tokens
+        rule, ends = self.config["prefetch"], now
+        if not found or tokens < rule["least"]:
+            return None
+        for key, chunk in found.items():
+            if tier.store({key: chunk}, access) is None:
+                self.refused += 1
+                break
+            fetched.add(chunk)
+            self._copy("read", [key], now)
+            ends = self._free["read"]
+        stop = rule["stop"]
+        if stop["kind"] == "best_effort":
+            return now
+        if stop["kind"] == "wait_complete":
+            return ends
+        return min(ends, now + int(stop["base"]) + int(stop["per_ki_token"]) * tokens // 1024)
 
     def _copy(self, way: Way, keys: list[Hashable], now: int) -> None:
         blocks, time = len(keys) * self.chunk_blocks, self.config[way]

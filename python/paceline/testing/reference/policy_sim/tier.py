@@ -69,6 +69,8 @@ class Tier:
         self._finished: list[tuple[Request, Use, int]] = []  # with their computed tokens
         self._now = Actions(0)
         self.below: Below | None = None
+        self.joined: list[Request] = []  # the queue since a step was formed
+        self._waits: dict[Request, int] = {}  # until when requests wait for reads that began as they joined
 
     # -- decisions -------------------------------------------------------------------------
 
@@ -111,6 +113,9 @@ class Tier:
         self._insertions.lose()
         for way, keys in self.below.ended(now) if self.below is not None else ():
             (self.chunks.loaded if way == "write" else self.chunks.stored)(keys)
+        joined, self.joined = self.joined, []
+        for request in joined if self.prefetches else ():
+            self._prefetch(request)
 
     def use(self, request: Request) -> Use:
         """Return what the tier keeps of a request."""
@@ -126,7 +131,7 @@ class Tier:
         """
         use, size = self.use(request), self.chunk_tokens
         use.next_chunk = 0
-        if use.jobs:
+        if use.jobs or self._waits.get(request, 0) > self._now.start:
             return None
         # Where loads overlap with the step of a request, it computes one token at least.
         chunks, first = (request.tokens - self.overlaps) // size, cached // size
@@ -135,6 +140,8 @@ class Tier:
         found, fetched = list[Hashable](), list[Hashable]()
         for chunk in range(first, chunks):
             key = self._key(request, chunk)
+            if self.prefetches and self.chunks.readers(key) in (None, PENDING):
+                break
             if self.chunks.readers(key) is None:
                 if not self._fetch(request, chunk, key):
                     break
@@ -162,6 +169,23 @@ class Tier:
         self._now.sync_tokens += tokens if sync else 0
         return tokens, sync
 
+    @property
+    def prefetches(self) -> bool:
+        """Whether chunks are read from the store below as requests join the queue."""
+        return self.below is not None and bool(self.below.config.get("prefetch"))
+
+    def _prefetch(self, request: Request) -> None:
+        """Read what the store has of a request after the GPU and the tier, if that is enough."""
+        assert self.below is not None
+        cached = len(self._memory.hits(request, request.tokens)) * self._memory.block_tokens
+        last = (request.tokens - self.overlaps) // self.chunk_tokens
+        chunks = {self._key(request, chunk): chunk for chunk in range(cached // self.chunk_tokens, last)}
+        use = self.use(request)
+        until = self.below.prefetch(chunks, self.chunks, use.access, use.fetched, self._now.start)
+        self.peak_chunks = max(self.peak_chunks, self.chunks.used)
+        if until is not None:
+            self._waits[request] = until
+
     def _fetch(self, request: Request, chunk: int, key: Hashable) -> bool:
         """Take room for a chunk that the store below has; return whether it has it and there is room."""
         # Chunks that evict each other from the tier would be read without end.
@@ -178,6 +202,7 @@ class Tier:
 
     def take_fetched(self, request: Request, cached: int, loaded: int) -> int:
         """Return how many of the loaded tokens were read from the store for an admission, and forget it."""
+        self._waits.pop(request, None)
         use, size = self.use(request), self.chunk_tokens
         fetched, use.fetched = use.fetched, set()
         return sum(at // size in fetched for at in range(cached, cached + loaded))
@@ -433,7 +458,8 @@ class Tier:
         """When the next copy ends, but for those to a store below."""
         ends = [job.ends for job in self.jobs if job.reported is None and job.ends is not None]
         read = None if self.below is None else self.below.next_read
-        return min(ends if read is None else [*ends, read], default=None)
+        waits = [until for until in self._waits.values() if until > self._now.start]
+        return min([*ends, *waits] if read is None else [*ends, *waits, read], default=None)
 
     def pass_step(self, step: Step) -> tuple[bool, int | None]:
         """End a step without tokens; return whether another one follows at once, and else when to form one.
@@ -465,5 +491,5 @@ def stores_below(config: dict[str, Any], tiers: Sequence[Tier | None]) -> list[S
     for instance, tier in zip(config["instances"], tiers, strict=True):
         below = (instance.get("tier") or {}).get("below")
         if below is not None and tier is not None:
-            tier.below = Below(stores[below["store"]], below, tier.chunk_blocks)
+            tier.below = Below(stores[below["store"]], below, tier.chunk_blocks, instance["block_tokens"])
     return stores

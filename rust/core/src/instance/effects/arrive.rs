@@ -27,6 +27,10 @@ impl Effects<'_> {
         } else {
             self.on.queues.waiting_mut().push_arrival(request, self.trace)
         };
+        if let Some(tier) = self.on.tier.as_deref_mut() {
+            rare();
+            tier.join_queue(request);
+        }
         let waiting = self.waiting();
         self.on.observers.stats.note_waiting(waiting);
         self.recorder.columns.instance[row] = self.on.settings.index;

@@ -6,7 +6,7 @@ use crate::instance::observers::Fact;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::run::Run;
 use crate::instance::tiers::{HostTier, Wanted};
-use crate::kv::{Block, Tier};
+use crate::kv::{Block, ContentOwner, Tier};
 use crate::time::Ticks;
 
 /// The event after a step without tokens.
@@ -34,6 +34,12 @@ impl Effects<'_> {
             rare();
             self.on.kv.forget_given();
             tier.open(&self.on.kv.take_lost(), now);
+            for request in tier.take_joined() {
+                let tokens = self.trace.prompt_tokens[request as usize];
+                let owner = ContentOwner::of_prompt(self.trace.origin(request), tokens);
+                let cached = self.on.kv.gpu().matched(owner, tokens) * self.on.settings.block.tokens();
+                tier.prefetch((request, owner), (tokens, cached), self.on.kv.gpu());
+            }
         }
     }
 

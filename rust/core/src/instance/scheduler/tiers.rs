@@ -18,8 +18,11 @@ use crate::time::Ticks;
 impl Stages<'_> {
     /// The chunks that a tier has of a candidate after the `cached` tokens in the prefix cache.
     pub(super) fn look_up(&mut self, candidate: &Candidate, cached: u32) -> ChunkLoad {
-        let has_store = self.effects.tier.as_deref().is_some_and(HostTier::has_store);
-        if has_store {
+        let tier = self.effects.tier.as_deref();
+        if tier.is_some_and(|tier| tier.awaits_reads(candidate.request)) {
+            return ChunkLoad::Unknown;
+        }
+        if tier.is_some_and(HostTier::reads_on_lookup) {
             rare();
             // The store may have more by the next step: other instances and copies that end change it.
             self.draft.loads.looked_up = true;

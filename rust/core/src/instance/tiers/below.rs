@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::HostTier;
 use super::jobs::Job;
-use crate::config::StoreLink;
+use crate::config::{Prefetch, StoreLink};
 use crate::instance::request::Slot;
 use crate::kv::{Access, ContentOwner, Found, Link, Memory, SharedStore, StoredChunk};
 use crate::metrics::{StoreCopies, StoreStats};
@@ -21,14 +21,16 @@ use crate::time::Ticks;
 
 /// The uses of chunks by a request that has not been admitted, and the places of those that were read for it.
 #[derive(Debug, Default)]
-struct Early {
-    access: Access,
-    fetched: Vec<u32>,
+pub(super) struct Early {
+    pub(super) access: Access,
+    pub(super) fetched: Vec<u32>,
+    /// Until when the request waits for its reads, if they began as it joined the queue.
+    pub(super) until: Ticks,
 }
 
 /// A copy between the tier and the store.
 #[derive(Debug)]
-struct Copy {
+pub(super) struct Copy {
     keys: Vec<u64>,
     /// Whether it is to the store.
     writes: bool,
@@ -37,17 +39,20 @@ struct Copy {
 /// The store below a tier, as one instance uses it.
 #[derive(Debug)]
 pub(super) struct Below {
-    store: SharedStore,
+    pub(super) store: SharedStore,
     /// The links to the store and back.
     links: [Link; 2],
     /// The copies under way, by their end and in the order in which they were sent.
     open: BTreeMap<(Ticks, u64), Copy>,
     sent: u64,
     /// By row, requests for which chunks are read before they are admitted for the first time.
-    early: FxHashMap<u32, Early>,
+    pub(super) early: FxHashMap<u32, Early>,
+    /// Rows of requests that have joined the queue since a step was formed.
+    pub(super) joined: Vec<u32>,
+    pub(super) prefetch: Option<Prefetch>,
     /// The chunks that the lookups of each request have found in the step that is formed.
     found: Vec<Vec<u64>>,
-    stats: StoreCopies,
+    pub(super) stats: StoreCopies,
 }
 
 impl Below {
@@ -58,6 +63,8 @@ impl Below {
             open: BTreeMap::new(),
             sent: 0,
             early: FxHashMap::default(),
+            joined: Vec::new(),
+            prefetch: config.prefetch,
             found: Vec::new(),
             stats: StoreCopies { store: config.store, ..StoreCopies::default() },
         }
@@ -86,11 +93,17 @@ impl Below {
     /// Reads the chunks that lookups have found.
     fn read(&mut self, chunk_blocks: u32, now: Ticks) {
         for keys in std::mem::take(&mut self.found) {
-            let blocks = keys.len() as u64 * u64::from(chunk_blocks);
-            let ends = self.store.get().read(&keys, blocks, &mut self.links[1], now).ends;
-            self.stats.read_blocks += blocks;
-            self.open(ends, Copy { keys, writes: false });
+            self.read_keys(keys, chunk_blocks, now);
         }
+    }
+
+    /// Reads chunks in one copy. Returns when it ends.
+    pub(super) fn read_keys(&mut self, keys: Vec<u64>, chunk_blocks: u32, now: Ticks) -> Ticks {
+        let blocks = keys.len() as u64 * u64::from(chunk_blocks);
+        let ends = self.store.get().read(&keys, blocks, &mut self.links[1], now).ends;
+        self.stats.read_blocks += blocks;
+        self.open(ends, Copy { keys, writes: false });
+        ends
     }
 
     /// Removes the copies that have ended by `now`.
@@ -107,9 +120,9 @@ impl HostTier {
         self.links.below = self.config.below.map(below);
     }
 
-    /// Whether there is a store below the tier.
-    pub(in crate::instance) fn has_store(&self) -> bool {
-        self.links.below.is_some()
+    /// Whether chunks are read from a store below the tier as a request is looked at for admission.
+    pub(in crate::instance) fn reads_on_lookup(&self) -> bool {
+        self.links.below.as_deref().is_some_and(|below| below.prefetch.is_none())
     }
 
     /// Learns which copies between the tier and the store have ended by `now`.
@@ -208,8 +221,9 @@ impl HostTier {
 
     /// When the next copy from the store ends, for which requests may wait.
     pub(super) fn next_read_end(&self) -> Option<Ticks> {
-        let open = &self.links.below.as_deref()?.open;
-        open.iter().find(|(_, copy)| !copy.writes).map(|(&(ends, _), _)| ends)
+        let below = self.links.below.as_deref()?;
+        let read = below.open.iter().find(|(_, copy)| !copy.writes).map(|(&(ends, _), _)| ends);
+        read.into_iter().chain(self.next_stop()).min()
     }
 
     /// Chunks in the store below, those that are being written among them.

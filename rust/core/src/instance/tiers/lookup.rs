@@ -26,6 +26,8 @@ impl HostTier {
         while last < chunks {
             match self.store.find(self.chunk(owner, last, memory).key) {
                 Found::Missing => break,
+                // What has not been read by now is not waited for.
+                Found::Pending if self.prefetches() => break,
                 Found::Pending => pending = true,
                 Found::Ready { loading: awaited } => loading = loading.or(awaited.then_some(last)),
             }

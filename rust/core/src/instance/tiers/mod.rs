@@ -16,6 +16,7 @@ mod links;
 mod log;
 mod lookup;
 mod overlap;
+mod prefetch;
 mod stores;
 mod uses;
 
