@@ -45,9 +45,9 @@ pub(super) struct Below {
     /// The copies under way, by their end and in the order in which they were sent.
     open: BTreeMap<(Ticks, u64), Copy>,
     sent: u64,
-    /// By row, requests for which chunks are read before they are admitted for the first time.
+    /// By number, requests for which chunks are read before they are admitted for the first time.
     pub(super) early: FxHashMap<u32, Early>,
-    /// Rows of requests that have joined the queue since a step was formed.
+    /// Numbers of requests that have joined the queue since a step was formed.
     pub(super) joined: Vec<u32>,
     pub(super) prefetch: Option<Prefetch>,
     /// The chunks that the lookups of each request have found in the step that is formed.
