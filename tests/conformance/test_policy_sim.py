@@ -21,6 +21,7 @@ from paceline.conformance import (
     sglang,
     vllm,
     vllm_offload,
+    vllm_pipeline,
     vllm_spec,
     vllm_v0,
 )
@@ -34,6 +35,7 @@ KINDS: dict[str, ModuleType] = {
     "vllm": vllm,
     "vllm-spec": vllm_spec,
     "vllm-offload": vllm_offload,
+    "vllm-pipeline": vllm_pipeline,
     "vllm-v0": vllm_v0,
     "layered": layered,
     "sglang": sglang,
@@ -66,6 +68,7 @@ def record(step: Step, row: list[Any]) -> dict[str, Any]:
     start, scheduled, preempted, copied, free = row
     return {
         "start": start,
+        "ticks": 0 if step.ended is None else step.ended - start,
         "decided": step.decided,
         "scheduled": [[*entry, parts[entry[0]]] for entry in scheduled],
         "drafted": [drafted(step, entry) for entry in scheduled],
@@ -136,6 +139,9 @@ def compare(file: Path, most: int | None) -> None:
     """Replay a log's workload, and compare its steps or the first ``most`` of them."""
     log = read_log(file)
     until: int | None = log.steps[most][0] if most and most < len(log.steps) else None
+    if until is not None and log.kind == "vllm-pipeline":
+        # Batches of earlier steps are still under way then.
+        until = log.steps[most - 1][-1]
     config = configuration(log, until)
     assert covers(config)
     outcome = replay(config, requests(log), prefix_block_tokens=log.engine.get("block_size"))

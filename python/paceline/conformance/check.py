@@ -11,7 +11,7 @@ import numpy as np
 
 from paceline import _core, _native
 from paceline._arguments import typed
-from paceline.conformance import layered, sglang, vllm, vllm_offload, vllm_spec, vllm_v0
+from paceline.conformance import layered, sglang, vllm, vllm_offload, vllm_pipeline, vllm_spec, vllm_v0
 from paceline.conformance.difference import Difference
 from paceline.conformance.log import DecisionLog
 
@@ -21,6 +21,7 @@ _KINDS = {
     "vllm": vllm,
     "vllm-spec": vllm_spec,
     "vllm-offload": vllm_offload,
+    "vllm-pipeline": vllm_pipeline,
     "vllm-v0": vllm_v0,
     "layered": layered,
     "sglang": sglang,

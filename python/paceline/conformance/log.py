@@ -65,6 +65,10 @@ class _VllmSpec(_Vllm, kw_only=True):
     is_async: bool = msgspec.field(default=False, name="async")
 
 
+class _VllmPipeline(_Vllm, kw_only=True):
+    batches: Annotated[int, msgspec.Meta(ge=2, le=64)]
+
+
 class _Offload(msgspec.Struct):
     cpu_chunks: _Blocks
     policy: Literal["lru", "arc"]
@@ -144,6 +148,7 @@ _SETTINGS: Final[dict[str, type[_Engine | _Sglang]]] = {
     "vllm": _Vllm,
     "vllm-spec": _VllmSpec,
     "vllm-offload": _VllmOffload,
+    "vllm-pipeline": _VllmPipeline,
     "vllm-v0": _VllmV0,
     "layered": _Layered,
     "sglang": _Sglang,
@@ -154,6 +159,7 @@ _REQUESTS: Final[dict[str, tuple[Any, int]]] = {
     "vllm": (_SHARED, 5),
     "vllm-spec": (_SHARED, 5),
     "vllm-offload": (_SHARED, 5),
+    "vllm-pipeline": (_SHARED, 5),
     "vllm-v0": (_PLAIN, 3),
     "layered": (_PLAIN, 3),
     "sglang": (_PLAIN, 3),
@@ -162,6 +168,7 @@ _STEP_LENGTHS: Final = {
     "vllm": 4,
     "vllm-spec": 4,
     "vllm-offload": 15,
+    "vllm-pipeline": 5,
     "vllm-v0": 6,
     "layered": 7,
     "sglang": 4,
@@ -204,7 +211,7 @@ class DecisionLog:
 
     @property
     def kind(self) -> str:
-        """Which engine it logs: ``vllm`` (-``spec``, -``offload``, -``v0``), ``layered`` or ``sglang``."""
+        """The engine: ``vllm`` (-``spec``, -``offload``, -``pipeline``, -``v0``), ``layered``, ``sglang``."""
         if "chunked_prefill_size" in self.engine:
             return "sglang"
         if "mode" in self.engine:
@@ -213,6 +220,8 @@ class DecisionLog:
             return "vllm-offload"
         if "spec" in self.engine:
             return "vllm-spec"
+        if "batches" in self.engine:
+            return "vllm-pipeline"
         return "vllm-v0" if "num_cpu_blocks" in self.engine else "vllm"
 
     @property

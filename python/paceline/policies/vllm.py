@@ -9,6 +9,7 @@ from paceline.errors import PolicyError
 from paceline.policy import Policy, Routing, Scheduler
 from paceline.policy.expressions.tree import Expr
 from paceline.policy.loras import Loras
+from paceline.policy.pipelines import Pipelined
 from paceline.policy.stages import Admit, PrefixCache, Running
 
 __all__ = ["vllm"]
@@ -26,6 +27,7 @@ def vllm(
     reserve_full_prompt: bool | None = None,
     watermark: float = 0.0,
     async_scheduling: bool = False,
+    pipelined: bool = True,
     loras: Loras | None = None,
     routing: Routing = "fewest_requests",
 ) -> Policy:
@@ -64,6 +66,12 @@ def vllm(
         Whether a step is decided when the one before it starts, as vLLM does by
         default since 0.14 where it can. Beside drafts the engine refuses lists of
         proposals, as vLLM refuses ngram drafters.
+    pipelined
+        Whether an instance with several stages (``pipeline_parallel``) has a batch in
+        each, as vLLM's V1 model runner does: see
+        :class:`~paceline.policy.Pipelined`. If not, a step passes all stages before
+        the next one is formed. Batches that are decided ahead (vLLM's V2 model
+        runner) are not modelled, so `async_scheduling` beside stages needs False.
     loras
         The adapters that run at once (``max_loras``), and the time to load one.
     routing
@@ -82,9 +90,9 @@ def vllm(
     Notes
     -----
     Source: ``vllm/v1/core/sched/scheduler.py`` and ``async_scheduler.py``, 0.33.0 and
-    0.11.0. All decision logs in ``tests/conformance/logs/vllm`` and ``vllm-spec``
-    (0.33.0) are reproduced, three of them with ``async_scheduling``. 0.11 follows
-    its source. Not modelled of 0.11: under ``priority``, it skips the next request
+    0.11.0. All decision logs in ``tests/conformance/logs/vllm``, ``vllm-pipeline`` and
+    ``vllm-spec`` (0.33.0) are reproduced, three of them with ``async_scheduling``. 0.11
+    follows its source. Not modelled of 0.11: under ``priority``, it skips the next request
     in the list if a victim was already scheduled; it counts a prefix query for
     each attempt to admit; it has no ``watermark``.
     """
@@ -101,6 +109,7 @@ def vllm(
         allocation="chunk_if_all_fits" if reserve else "chunk",
         watermark=watermark,
         schedule_ahead=async_scheduling,
+        pipelined=Pipelined() if pipelined else None,
         loras=loras,
         refund=newest,
         stop_at_own_preemption=not newest,

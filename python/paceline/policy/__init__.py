@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from paceline.policy.loras import Loras
     from paceline.policy.monitors import Live, Migrate, migrate
     from paceline.policy.pacing import Pace
+    from paceline.policy.pipelines import Pipelined
     from paceline.policy.policy import Policy
     from paceline.policy.pools import Pools
     from paceline.policy.python_routers import per_replay
@@ -87,6 +88,7 @@ __all__ = [
     "Migrate",
     "OutputReserve",
     "Pace",
+    "Pipelined",
     "Policy",
     "Pools",
     "Prefills",
@@ -163,6 +165,7 @@ attach(
         "loras": ("Loras",),
         "monitors": ("Live", "Migrate", "migrate"),
         "pacing": ("Pace",),
+        "pipelines": ("Pipelined",),
         "policy": ("Policy",),
         "pools": ("Pools",),
         "python_routers": ("per_replay",),

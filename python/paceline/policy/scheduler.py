@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from paceline._arguments import typed, typed_fields
 from paceline._check import said
@@ -21,12 +20,12 @@ from paceline.policy.expressions.tree import Expr, Operand
 from paceline.policy.expressions.wire import Names
 from paceline.policy.expressions.wire import to_wire as expression_to_wire
 from paceline.policy.loras import Loras
+from paceline.policy.pipelines import Pipelined
 from paceline.policy.queues import Class, Displace, Keys, Refresh, check_classes, ranked
 from paceline.policy.ranking import accumulators_of, keys_in, levels_of, quantum_of, reads_cached, to_wire
 from paceline.policy.reserves import OutputReserve
 from paceline.policy.stages import (
     Admit,
-    Layered,
     PcieSwap,
     PrefixCache,
     Recompute,
@@ -35,6 +34,7 @@ from paceline.policy.stages import (
     Stage,
     Swap,
     preemption_to_wire,
+    stage_to_wire,
 )
 from paceline.policy.step_limits import bucket, least_tokens, most_tokens, step_tokens, threshold
 from paceline.policy.value import Value
@@ -170,6 +170,9 @@ class Scheduler(Value):
         freed and drafts that were accepted since, so that an arrival waits for one
         more step. Beside drafts the stages must be `Running` and
         ``Admit(unless_preempted=True)``, and preemption by recompute.
+    pipelined
+        Whether the stages of an instance with ``pipeline_parallel`` above 1 have several
+        batches at a time; None: a step passes all stages before the next one is formed.
     receive_interval
         Steps without a prompt from one look for arrivals to the next: requests that
         arrive in between wait, though there may be room for them. After a step with a
@@ -225,6 +228,7 @@ class Scheduler(Value):
     prefix_cache: PrefixCache | None = None
     schedule_ahead: bool = False
     receive_interval: int = 1
+    pipelined: Pipelined | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stages", tuple(self.stages))
@@ -430,7 +434,7 @@ class Scheduler(Value):
             "max_num_seqs": seqs,
             "long_prefill_token_threshold": 0 if isinstance(longest, Expr) else longest,
             **self._limits(names or Names(), ticks_per_s),
-            "stages": [_stage(stage, ticks_per_s, self.preemption) for stage in self.stages],
+            "stages": [stage_to_wire(stage, ticks_per_s, self.preemption) for stage in self.stages],
             "exclusive_prefill": self.exclusive_prefill,
             "order": self._order(names or Names(), ticks_per_s),
             "admission": self._admission(names or Names()),
@@ -485,16 +489,3 @@ class Scheduler(Value):
             return {"kind": "wait"}
         displace = self.admission if isinstance(self.admission, Displace) else Displace()
         return displace.to_wire(names)
-
-
-def _stage(stage: Stage, ticks_per_s: float, preemption: object) -> dict[str, Any]:
-    wire = dataclasses.asdict(stage)
-    if isinstance(stage, Select):
-        share = wire.pop("swap_reserve")
-        space = preemption.cpu_blocks if isinstance(preemption, Swap) else 0
-        wire["swap_reserve_blocks"] = math.ceil(share * space)
-    if isinstance(stage, Admit) and stage.gather is not None:
-        wire["gather"] = {"size": stage.gather.size, "wait": round(stage.gather.wait_s * ticks_per_s)}
-    if isinstance(stage, Layered):
-        wire["groups"]["limits"] = [list(pair) for pair in stage.groups.limits]
-    return wire

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from paceline._arguments import typed, typed_fields
 from paceline._check import is_number, said
@@ -36,6 +38,7 @@ __all__ = [
     "Swap",
     "SwapIn",
     "preemption_to_wire",
+    "stage_to_wire",
 ]
 
 
@@ -455,3 +458,17 @@ def preemption_to_wire(preemption: object, ticks_per_s: float) -> dict[str, obje
         "back": round(preemption.in_s * ticks_per_s),
         "overlapped": preemption.overlapped,
     }
+
+
+def stage_to_wire(stage: Stage, ticks_per_s: float, preemption: object) -> dict[str, Any]:
+    """Return a stage as the engine reads it, beside what becomes of preempted requests."""
+    wire = dataclasses.asdict(stage)
+    if isinstance(stage, Select):
+        share = wire.pop("swap_reserve")
+        space = preemption.cpu_blocks if isinstance(preemption, Swap) else 0
+        wire["swap_reserve_blocks"] = math.ceil(share * space)
+    if isinstance(stage, Admit) and stage.gather is not None:
+        wire["gather"] = {"size": stage.gather.size, "wait": round(stage.gather.wait_s * ticks_per_s)}
+    if isinstance(stage, Layered):
+        wire["groups"]["limits"] = [list(pair) for pair in stage.groups.limits]
+    return wire

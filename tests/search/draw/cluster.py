@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search.draw import monitors, rules, stages, step_limits, tiers
+from search.draw import monitors, pipelines, rules, stages, step_limits, tiers
 from search.draw.costs import curve
 from search.draw.expressions import Wire
 from search.draw.instances import instance, malform
@@ -22,14 +22,17 @@ def cluster(source: Source) -> Wire:
     tiered = source.chance(0.15)
     for one in fleet if tiered else ():
         tiers.prepare(source, one)
+    piped = not tiered and source.chance(0.15)
+    for one in fleet if piped else ():
+        pipelines.prepare(source, one)
     selects = any(stages.has(one["scheduler"]["stages"], "select") for one in fleet)
     # Steps that are decided ahead beside drafts take no hand-overs.
     ahead = any("speculation" in one and one["scheduler"]["schedule_ahead"] for one in fleet)
-    moves = count > 1 and source.chance(0.65)
+    moves = not piped and count > 1 and source.chance(0.65)
     early = moves and source.chance(0.25)
-    hands_over = not (selects or ahead)
+    hands_over = not (selects or ahead or piped)
     overlaps = early and not any(stages.has(one["scheduler"]["stages"], "layered") for one in fleet)
-    watched = count > 1 and source.chance(0.4)
+    watched = not piped and count > 1 and source.chance(0.4)
     drawn: Wire = {
         "instances": fleet,
         "routing": {
@@ -42,8 +45,8 @@ def cluster(source: Source) -> Wire:
         "roles": [source.whole(0, 2) for _ in fleet] if source.chance(0.6) else [],
         "handover": source.maybe(0.6, lambda: handover(source, overlaps=overlaps)) if hands_over else None,
         "links": source.maybe(0.5, lambda: network(source, count)),
-        "pace": source.maybe(0.5, lambda: pace(source)),
-        "lockstep": source.maybe(0.1, lambda: lockstep(source)),
+        "pace": None if piped else source.maybe(0.5, lambda: pace(source)),
+        "lockstep": None if piped else source.maybe(0.1, lambda: lockstep(source)),
         "until": source.maybe(0.2, lambda: source.ticks(0, 800)),
         "sample": source.maybe(0.3, lambda: sample(source)),
     }
@@ -53,7 +56,11 @@ def cluster(source: Source) -> Wire:
         for one in fleet:
             step_limits.adapters(source, one["scheduler"])
     leave = moves or watched or drawn["handover"] is not None
-    for one in fleet:
+    stays = not (moves or watched or drawn["lockstep"] or drawn["handover"] or drawn["pace"])
+    if piped and (stays or source.chance(0.03)):
+        for one in fleet:
+            pipelines.pipeline(source, one)
+    for one in fleet if not piped else ():
         # Beside steps decided ahead and drafts, requests stay.
         if not (leave and ("speculation" in one or one["scheduler"]["schedule_ahead"])):
             tiers.tier(source, one)

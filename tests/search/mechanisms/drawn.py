@@ -98,6 +98,11 @@ def _of_instance(instance: Wire) -> Iterator[str]:
             yield "store"
             if rule := below.get("prefetch"):
                 yield f"store: prefetch {rule['stop']['kind']}"
+    if pipeline := instance.get("pipeline"):
+        yield "pipeline"
+        yield f"pipeline: {min(pipeline['batches'], 4)} batches"
+        if pipeline["empty_batches"]:
+            yield "pipeline: empty_batches"
     if speculation := instance.get("speculation"):
         yield "speculation"
         yield f"speculation: {speculation['acceptance']['kind']}"

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::pipeline::PipelineConfig;
 use super::scheduler::SchedulerConfig;
 use super::speculation::SpeculationConfig;
 use super::tier::TierConfig;
@@ -59,6 +60,9 @@ pub struct InstanceConfig {
     /// The chunks of prefixes that it keeps in the host's memory; `None`: it keeps none.
     #[serde(default)]
     pub tier: Option<TierConfig>,
+    /// Its stages, if several batches are in them at a time; `None`: one batch passes all of them.
+    #[serde(default)]
+    pub pipeline: Option<PipelineConfig>,
 }
 
 /// The default of `kv_layers`.

@@ -16,6 +16,7 @@ mod handover;
 mod limits;
 mod links;
 mod nesting;
+mod pipeline;
 mod pools;
 mod ranking;
 mod reserve;
@@ -42,6 +43,7 @@ pub(crate) use limits::MOST_BLOCK_TOKENS;
 #[cfg(test)]
 pub(crate) use links::{LEAST_RATE, MOST_RATE};
 pub use links::{Links, Pair, Port, Speed};
+pub use pipeline::PipelineConfig;
 pub use pools::Leaving;
 pub(crate) use ranking::LAST_LEVEL;
 pub use ranking::{Class, Levels, Ranking, Refresh};
@@ -205,6 +207,7 @@ impl Config {
         self.check_adapters()?;
         self.check_tiers()?;
         self.check_stores()?;
+        self.check_pipelines()?;
         self.check_overlap()?;
         self.check_routing()
     }

@@ -142,7 +142,7 @@ impl Instance {
             ),
             queues: Queues::new(&scheduler.order, scheduler.receive_interval),
             ranking: rules.map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap))),
-            run: RunState::default(),
+            run: RunState::new(config.pipeline.as_ref()),
             speculator,
             unseen,
             transfers: Transfers::default(),
@@ -190,7 +190,12 @@ impl Instance {
 
     /// Whether no step is in progress.
     pub(crate) fn is_idle(&self) -> bool {
-        self.run.is_idle()
+        self.run.rests()
+    }
+
+    /// Whether it may start a step.
+    pub(crate) fn may_start(&self) -> bool {
+        self.run.may_start()
     }
 
     /// Truncates the run in progress after the step that runs at `now`. Returns when the

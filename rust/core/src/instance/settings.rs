@@ -107,6 +107,18 @@ impl LoneLimits {
     }
 }
 
+/// Whether the steps after one with prefills are planned when it starts.
+fn plans(config: &InstanceConfig, observed: &ObservedFields) -> bool {
+    let scheduler = &config.scheduler;
+    observed.leap
+        && !scheduler.holds_arrivals()
+        && !scheduler.is_layered()
+        && config.tier.is_none()
+        && config.pipeline.is_none()
+        && observed.records.is_none()
+        && !observed.asked_again
+}
+
 impl Settings {
     pub(crate) fn new(index: usize, config: &InstanceConfig, observed: &ObservedFields) -> Self {
         let scheduler = config.scheduler.clone();
@@ -121,18 +133,12 @@ impl Settings {
         let varying = scheduler.varying.exist().then(|| Arc::new(scheduler.varying.clone()));
         let budget = scheduler.varying.tokens.as_ref();
         let least_tokens = budget.map_or(scheduler.max_num_batched_tokens, |budget| budget.least);
-        let limits_prompts = joining.is_limited();
+        let limits_prompts = joining.is_limited() || config.pipeline.is_some();
         let any_arrival_counts = varying.is_some() || joining.passes_over() || config.prefetches();
         let displaces_when = match &scheduler.admission {
             Admission::Displace { when, .. } => when.clone().map(Arc::new),
             Admission::Wait => None,
         };
-        let plans = observed.leap
-            && !scheduler.holds_arrivals()
-            && !scheduler.is_layered()
-            && config.tier.is_none()
-            && observed.records.is_none()
-            && !observed.asked_again;
         let mut cost = config.cost.clone();
         let prepared = scheduler.max_num_seqs.min(MOST_PREPARED);
         let mut speculation = config.speculation.clone();
@@ -154,7 +160,7 @@ impl Settings {
             scheduler,
             rises: Rises::new(&cost, speculation.as_ref(), prepared),
             cost,
-            leap: observed.leap,
+            leap: observed.leap && config.pipeline.is_none(),
             handover: observed.handover,
             displaces_when,
             varying,
@@ -165,7 +171,7 @@ impl Settings {
             reserves: config.scheduler.reserves(),
             predicts: observed.prefills || ranks_read_prefill || buckets_read_prefill,
             speculation: speculation.map(Arc::new),
-            plans,
+            plans: plans(config, observed),
         }
     }
 

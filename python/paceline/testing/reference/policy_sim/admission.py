@@ -90,7 +90,8 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
             return
         if state.ranking is None and not _has_seat(state, step, count_decodes=seats):
             return
-        if not chunked and request.lacking > state.settings.max_num_batched_tokens:
+        under_way = any(request in other.tokens for other in state.under_way())
+        if not chunked and request.lacking > state.settings.max_num_batched_tokens and not under_way:
             _drop(state, request)
             continue
         offered = offer(state, request, step, chunked=chunked)

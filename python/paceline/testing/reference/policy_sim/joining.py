@@ -37,6 +37,9 @@ def prefills_are_full(state: State) -> bool:
 
 def is_passed_over(state: State, step: Step, request: Request, hit: int) -> bool:
     """Whether a prompt, of which ``hit`` tokens are cached, may not join the requests that run."""
+    if any(request in other.tokens for other in state.under_way()):
+        # It was preempted while a batch computes tokens of it.
+        return True
     joining = state.settings.joining
     most = joining.get("long_prefills", 0)
     if most and _is_long(step, request.tokens - hit):

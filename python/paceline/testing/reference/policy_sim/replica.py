@@ -12,6 +12,7 @@ from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.cost import Cost
 from paceline.testing.reference.policy_sim.expression import Scope
 from paceline.testing.reference.policy_sim.handover import Handover, Incoming
+from paceline.testing.reference.policy_sim.pipeline import Pipeline, land
 from paceline.testing.reference.policy_sim.request import Request, Spell, TraceRequest
 from paceline.testing.reference.policy_sim.scheduler import Scheduler
 from paceline.testing.reference.policy_sim.step import Step
@@ -72,6 +73,10 @@ class Replica:
         self.arrived: list[TraceRequest] = []  # all that were sent here on arrival
         self.finished: list[TraceRequest] = []  # all that yielded their last token here
         self.gauges: dict[int | None, float] = {}  # what monitors have read, by the number of the gauge
+        self.pipeline = Pipeline(config["pipeline"]) if config.get("pipeline") else None
+        if self.pipeline is not None:
+            pipeline = self.pipeline
+            self.scheduler.state.under_way = lambda: pipeline.under_way
         self.leaving: dict[Request, tuple[int, int]] = {}  # target, and the tokens of KV that it has
         self.cancelled: list[Request] = []  # leave at the end of the running step
         self.outgoing: list[Handover] = []  # requests that left and whose KV has not been read
@@ -94,6 +99,12 @@ class Replica:
     def formed(self) -> int:
         """Steps it has decided."""
         return self.scheduler.formed
+
+    @property
+    def oldest_step(self) -> Step | None:
+        """The running step: of several batches the one that ends first."""
+        under_way = [] if self.pipeline is None else self.pipeline.under_way
+        return under_way[0] if under_way else self.step
 
     @property
     def wakes(self) -> int | None:
@@ -158,11 +169,15 @@ class Replica:
         self._changed = True
         if not request.running:
             self.scheduler.cancel_waiting(request)
-        elif self.step is not None:
+            if self.pipeline is not None:
+                self.pipeline.forget(request)
+        elif self.step is not None or (self.pipeline is not None and not self.pipeline.has_room):
             self.cancelled.append(request)
             return
         else:
             self.scheduler.cancel_running(request, now)
+            if self.pipeline is not None:
+                self.pipeline.forget(request)
         self._gone(request)
 
     def withdraw_cancelled(self, handover: Handover) -> None:
@@ -275,6 +290,26 @@ class Replica:
         if self.step is not None or not self._changed:
             return []
         self._changed = False
+        return self._form_one(now) if self.pipeline is None else self._fill(self.pipeline, now)
+
+    def _fill(self, pipeline: Pipeline, now: int) -> list[Request]:
+        """Form batches while there is room for them."""
+        dropped = []
+        while True:
+            while pipeline.has_room:
+                dropped += self._form_one(now)
+                step, ticks = self.step, 0 if self.step is None else self.ticks
+                self.step = None
+                if step is not None:
+                    pipeline.enter(step, ticks)
+                elif not pipeline.add_empty():
+                    break
+            if not pipeline.drop_empty(now):
+                self.ends = pipeline.ends
+                return dropped
+
+    def _form_one(self, now: int) -> list[Request]:
+        """Form a step if any request can run."""
         scheduler, usage = self.scheduler, self.usage
         known = [*self.requests, *scheduler.state.ended]
         before = sum(request.preemptions for request in known)
@@ -291,8 +326,9 @@ class Replica:
         else:
             if now != self._last_end:
                 self._last_decode = None
-            self.steps.append(step.row())
-            self.formed_steps.append(step)
+            if self.pipeline is None:
+                self.steps.append(step.row())
+                self.formed_steps.append(step)
             self.counts.swapped_out_blocks += step.blocks_out
             self.counts.swapped_in_blocks += step.blocks_in
             usage.peak_running = max(usage.peak_running, len(scheduler.running))
@@ -320,9 +356,12 @@ class Replica:
 
     def end(self, now: int) -> list[Request]:
         """End the running step; return requests with a new token, in the order of admission."""
+        if self.pipeline is not None:
+            return self._end_batch(self.pipeline, now)
         step, self.step, self.ends = self.step, None, None
         self._changed = True
         assert step is not None
+        step.ended = now
         self.usage.steps += 1
         self.counts.decode_tokens += (decoded := sum(one not in step.discarded for one in step.decodes))
         self.counts.discarded_tokens += sum(step.tokens[one] for one in step.discarded)
@@ -342,6 +381,30 @@ class Replica:
         accepted = sum(step.verified[request][1] - 1 for request in yielded)
         self.counts.decode_tokens += accepted
         self.usage.tokens += accepted
+        self._end_requests(yielded, now)
+        return yielded
+
+    def _end_batch(self, pipeline: Pipeline, now: int) -> list[Request]:
+        """End the oldest of several batches."""
+        self._changed = True
+        batch = pipeline.take(now)
+        assert batch.step is not None
+        self.ends = None
+        self.steps.append(batch.row)
+        self.formed_steps.append(batch.step)
+        batch.step.ended = now
+        self.usage.steps += 1
+        self.usage.tokens += batch.decoded + batch.prefilled
+        self.counts.decode_tokens += batch.decoded
+        self.counts.prefill_tokens += batch.prefilled
+        if batch.decoded:
+            self.decode_gaps.append(now - batch.step.start)
+        yielded = land(self.scheduler.state, batch, batch.step, now)
+        self._end_requests(yielded, now)
+        return yielded
+
+    def _end_requests(self, yielded: list[Request], now: int) -> None:
+        """Have the requests leave that have their last token, or were cancelled while a step ran."""
         for request in yielded:
             if request.done:
                 self._forget(request)
@@ -350,17 +413,23 @@ class Replica:
                 request.left = not request.finished
         cancelled, self.cancelled = self.cancelled, []
         for request in cancelled:
-            if not request.left:
+            if request.left or request.done:
+                continue
+            if request.running:
                 self.scheduler.cancel_running(request, now)
-                self._gone(request)
-        return yielded
+            else:
+                # It was preempted since.
+                self.scheduler.cancel_waiting(request)
+            self._gone(request)
+            if self.pipeline is not None:
+                self.pipeline.forget(request)
 
     def pass_time(self, duration: int) -> None:
         """Account for ``duration`` in which nothing changed."""
         running = self.scheduler.running
         tokens = self.step.tokens.items() if self.step is not None else ()
         computing = sum(count for one, count in tokens if self.step and one not in self.step.discarded)
-        self.usage.busy += duration * (self.step is not None)
+        self.usage.busy += duration * (self.oldest_step is not None)
         self.usage.running_time += duration * len(running)
         self.usage.waiting_time += duration * len(self.scheduler.queue)
         self.usage.kv_token_time += duration * (sum(request.computed for request in running) + computing)

@@ -95,7 +95,8 @@ def _wanted(state: State, step: Step, request: Request) -> int:
     speculation = state.settings.speculation
     if request in state.ended and not (speculation.drafts and request.hidden):
         return 0
-    if not request.decoding:
+    if not request.decoding or request.lacking == 0:
+        # Of a request that lacks nothing, a batch that is under way yields a token.
         return step.cut(request.lacking)
     if not speculation.drafts:
         return 1
@@ -115,7 +116,7 @@ def resume_prefills(state: State, step: Step) -> None:
     for request in state.running:
         tokens = min(step.cut(request.lacking), step.room)
         room = state.settings.speculation.room(request.computed + tokens)
-        if request.decoding or request in step.tokens or request in state.ended:
+        if request.decoding or request.lacking == 0 or request in step.tokens or request in state.ended:
             continue
         most = chunk_room(state, step)
         if most is not None and most < tokens:

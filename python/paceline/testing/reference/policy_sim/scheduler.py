@@ -153,6 +153,9 @@ class Scheduler:
                     continue
                 if state.tier.ends is not None:
                     return None
+            # With batches under way, the next one is formed once this one has had its place.
+            if state.under_way():
+                return None
             # All running requests were preempted. That takes no time, and the next round has their blocks.
             if not step.preempted and not unseen:
                 if state.reserve is not None and not state.running and not self.queue:

@@ -68,6 +68,8 @@ class State:
         The chunks in the host's memory, if the instance keeps any there.
     reserve : Reserve or None
         What admissions leave for outputs to come.
+    under_way : callable
+        Returns the steps of the batches in a pipeline, but for the one that is formed.
     wakes : int or None
         When to try again to form a step without another event.
     """
@@ -97,6 +99,7 @@ class State:
     loads: int = 0
     tier: Tier | None = None
     reserve: Reserve | None = None
+    under_way: Callable[[], list[Step]] = list
     wakes: int | None = None
 
     @property

@@ -69,6 +69,8 @@ class Step:
         Layers that run its prefills, and layers in all.
     free_blocks, held_blocks : int
         Blocks after the step was decided.
+    ended : int or None
+        When it ended, if it has.
     """
 
     start: int
@@ -101,6 +103,7 @@ class Step:
     layers: tuple[int, int] = (1, 1)
     free_blocks: int = 0
     held_blocks: int = 0
+    ended: int | None = None
 
     @property
     def room(self) -> int:

@@ -95,7 +95,7 @@ def _loading(at: Replica) -> list[Request]:
 
 
 def _row(at: Replica, traffic: Traffic, now: int) -> Row:
-    memory, state, step = at.scheduler.memory, at.scheduler.state, at.step
+    memory, state, step = at.scheduler.memory, at.scheduler.state, at.oldest_step
     swapped = sum(one.place == "queued" and one.memory == "cpu" for one in at.requests)
     sending = [move.blocks for move in traffic.moves if move.source == at.index]
     sending += [handover.blocks for handover in at.outgoing]

@@ -131,7 +131,7 @@ impl Cluster {
                 self.free(index);
             }
             None => {
-                if self.instances[index].is_idle() && !self.free.contains(&index) {
+                if self.instances[index].may_start() && !self.free.contains(&index) {
                     self.free.push(index);
                 }
             }

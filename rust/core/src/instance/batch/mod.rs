@@ -10,8 +10,10 @@ mod cyclic_needs;
 mod decode_set;
 #[cfg(test)]
 mod decode_set_tests;
+mod decodes_first;
 mod discarded;
 mod endings;
+mod flights;
 mod gaps;
 mod layer_groups;
 mod milestones;
@@ -20,6 +22,7 @@ mod shape;
 
 pub(crate) use admission_order::AdmissionOrder;
 pub(crate) use decode_set::DecodeSet;
+pub(crate) use flights::Flying;
 pub(crate) use layer_groups::LayerGroups;
 pub(crate) use progress::{Cycle, Periodic, Progress};
 
@@ -30,6 +33,7 @@ use crate::kv::BlockSize;
 use crate::metrics::{Drafts, Sketch};
 use crate::series::Series;
 use crate::time::Ticks;
+use flights::Flights;
 
 /// Tokens that a request outside the decode set computes in a step.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +70,8 @@ pub(crate) struct Batch {
     outside_kv: u64,
     /// Tokens of the chunks that the step in progress computes.
     inflight_tokens: u64,
+    /// The chunks of batches in a pipeline.
+    flights: Flights,
     order: AdmissionOrder,
     chunks: Vec<Chunk>,
     /// Chunks of requests that have ended, whose tokens are discarded.
@@ -84,6 +90,7 @@ impl Batch {
             outside: Vec::new(),
             outside_kv: 0,
             inflight_tokens: 0,
+            flights: Flights::default(),
             order: AdmissionOrder::default(),
             chunks: Vec::new(),
             discarded: Vec::new(),
@@ -288,46 +295,6 @@ impl Batch {
         self.layers.start(batch, depth, rule)
     }
 
-    /// Sorts the order as it stands after a step of chunked prefill that runs
-    /// decodes first (vLLM V0): running requests that got no tokens, then those
-    /// swapped in, decodes, prefills, and newly admitted requests. `decodes`:
-    /// whether the decode set ran.
-    #[inline(never)]
-    pub(crate) fn sort_decodes_first(&mut self, decodes: bool, requests: &mut RequestTable) {
-        let Self { order, chunks, layers, .. } = self;
-        let scheduled = || chunks.iter().chain(layers.chunks());
-        // In most steps, all that runs beside the decodes is admitted in the step, and has moved here or is new.
-        let parts = scheduled().map(|chunk| chunk.part);
-        let joins = |part: Part| matches!(part, Part::Admitted | Part::MigratedIn);
-        let are_sorted = (decodes || self.decode.len() == 0)
-            && parts.clone().all(joins)
-            && self.outside.len() == scheduled().count();
-        if are_sorted {
-            if parts.clone().any(|part| part == Part::MigratedIn) {
-                let is_migrated = |chunk: &&Chunk| chunk.part == Part::MigratedIn;
-                let mut migrated: Vec<Slot> =
-                    scheduled().filter(is_migrated).map(|chunk| chunk.slot).collect();
-                migrated.sort_unstable_by_key(|&slot| requests[slot].seq);
-                order.move_to_front(&migrated, requests);
-                self.outside.sort_by_key(|&slot| requests[slot].seq);
-            }
-            return;
-        }
-        order.sort_by_class(6, requests, |slot, requests| match requests[slot].phase {
-            Phase::Decoding if decodes => 3,
-            Phase::Decoding => 0,
-            _ => match scheduled().find(|chunk| chunk.slot == slot).map(|chunk| chunk.part) {
-                None => 0,
-                Some(Part::SwappedInDecode | Part::MigratedIn) => 1,
-                Some(Part::SwappedInChunk) => 2,
-                Some(Part::Decode) => 3,
-                Some(Part::Chunk) => 4,
-                Some(Part::Admitted) => 5,
-            },
-        });
-        self.outside.sort_by_key(|&slot| requests[slot].seq);
-    }
-
     /// Notes that the step of these chunks is in progress.
     pub(crate) fn begin_chunks(&mut self) {
         self.inflight_tokens = self.chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum();
@@ -480,19 +447,5 @@ mod tests {
         requests[0].computed += 6;
         batch.finish_chunks(chunks, &requests);
         assert_eq!((batch.finished_kv_tokens(), batch.outside()), (6, &[0][..]));
-    }
-
-    #[test]
-    fn decodes_first_puts_prefills_behind_decodes_and_before_new_requests() {
-        let (mut batch, mut requests) = with_prefills(4);
-        let state = &mut requests[2];
-        (state.computed, state.generated) = (10, 1);
-        batch.outside.retain(|&slot| slot != 2);
-        batch.join_decode_set(2, None, &mut requests);
-        batch.schedule(Chunk { slot: 0, tokens: 1, drafts: 0, given_up: 0, part: Part::Chunk });
-        batch.schedule(Chunk { slot: 3, tokens: 1, drafts: 0, given_up: 0, part: Part::Admitted });
-        batch.sort_decodes_first(true, &mut requests);
-        let order: Vec<_> = batch.order().current(&requests).collect();
-        assert_eq!((order, batch.outside()), (vec![1, 2, 0, 3], &[1, 0, 3][..]));
     }
 }

@@ -38,7 +38,7 @@ impl Effects<'_> {
             return Cancelled::Left;
         };
         match self.on.requests[slot].phase {
-            Phase::Prefilling | Phase::Decoding | Phase::Stalled if self.on.run.is_idle() => {
+            Phase::Prefilling | Phase::Decoding | Phase::Stalled if self.on.run.may_start() => {
                 self.cancel_running(slot, now);
                 Cancelled::Left
             }
@@ -74,6 +74,9 @@ impl Effects<'_> {
             // It may have ended with its last token.
             if state.request == request && state.phase.is_admitted() {
                 self.cancel_running(slot, now);
+            } else if state.request == request && state.phase == Phase::Preempted {
+                // A batch that was formed since has preempted it.
+                self.cancel_waiting(slot, now);
             }
         }
     }
@@ -89,11 +92,13 @@ impl Effects<'_> {
     /// Removes a request from the batch, between two steps.
     fn cancel_running(&mut self, slot: Slot, now: Ticks) {
         self.restart_standstill(now);
+        self.count_pipeline(now);
         if self.on.requests[slot].phase == Phase::Decoding {
             self.leave_decode_set(slot, Phase::Stalled, now);
             self.note_decoded(slot);
         } else {
             self.on.batch.remove(slot, &self.on.requests);
+            self.on.batch.forget_flying(slot);
         }
         if let Some(mut ranks) = self.ranks() {
             ranks.move_to(slot, List::Gone, now);
@@ -140,6 +145,7 @@ impl Effects<'_> {
             ranks.move_to(slot, List::Gone, now);
         }
         self.observe(Fact::Cancelled { ran: false }, slot, now);
+        self.on.batch.forget_flying(slot);
         if self.on.tier.is_some() {
             rare();
             self.leave_tier(slot, now);

@@ -12,6 +12,7 @@ impl Effects<'_> {
         self.apply_head(now);
         self.count_standstill(now);
         self.on.observers.stats.count_waiting(self.waiting(), now);
+        self.halt_pipeline(now);
         let mut latest = now;
         if let Some(run) = self.on.run.take() {
             let ended = run.steps_ended(now);

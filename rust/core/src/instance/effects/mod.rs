@@ -20,6 +20,7 @@ mod liveness;
 mod memory;
 mod migration;
 mod offers;
+mod pipeline;
 mod preemption;
 mod ranks;
 mod reserve;

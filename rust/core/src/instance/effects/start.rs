@@ -25,6 +25,9 @@ impl Effects<'_> {
     pub(in crate::instance) fn rest(&mut self, now: Ticks) {
         // Offers may have been accepted, though no step forms.
         self.on.kv.note_peak();
+        if !self.on.run.rests() {
+            return;
+        }
         self.on.observers.load.rest(now);
         if self.on.reserve.is_some() {
             rare();

@@ -11,6 +11,10 @@ impl Effects<'_> {
     /// Applies the step or run in progress, which ends now. Returns how many requests
     /// finished with it.
     pub(crate) fn finish(&mut self, now: Ticks) -> u64 {
+        if self.on.run.pipeline().is_some() {
+            rare();
+            return self.leave_pipeline(now);
+        }
         if self.on.run.planned().is_some() {
             self.apply_planned_head();
         }
@@ -35,14 +39,7 @@ impl Effects<'_> {
             self.discard_chunks();
         }
         self.finish_decodes(now);
-        if !self.on.completed.is_empty() {
-            self.complete(now);
-        }
-        if self.on.observers.outbox.has_cancelled() {
-            rare();
-            self.cancel_after_step(now);
-        }
-        self.on.observers.outbox.report_departures(&self.on.requests);
+        self.end_requests(now);
         if self.on.tier.is_some() {
             rare();
             self.end_tier_step(&run, now);
@@ -53,9 +50,23 @@ impl Effects<'_> {
         self.ended() - before
     }
 
+    /// Has the requests leave that have yielded their last token, or were cancelled in the step that ends.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as before it was named")]
+    pub(super) fn end_requests(&mut self, now: Ticks) {
+        if !self.on.completed.is_empty() {
+            self.complete(now);
+        }
+        if self.on.observers.outbox.has_cancelled() {
+            rare();
+            self.cancel_after_step(now);
+        }
+        self.on.observers.outbox.report_departures(&self.on.requests);
+    }
+
     /// Requests that finished here, or were cancelled.
     #[inline]
-    fn ended(&self) -> u64 {
+    pub(super) fn ended(&self) -> u64 {
         self.on.observers.stats.finished + self.on.observers.stats.cancelled
     }
 

@@ -68,6 +68,8 @@ impl Adapters {
         match fact {
             Fact::Admitted { .. } => self.enter(adapter),
             Fact::Finished | Fact::Cancelled { ran: true } if self.ahead => {}
+            // It was preempted before it had its last token.
+            Fact::Finished if !of.state.phase.is_admitted() => {}
             Fact::Preempted | Fact::Finished | Fact::Cancelled { ran: true } => self.leave(adapter),
             _ => {}
         }

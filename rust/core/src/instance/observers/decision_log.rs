@@ -40,6 +40,11 @@ impl DecisionLog {
         self.current = Some(Box::new(record));
     }
 
+    /// Takes the record of the step that starts, where it has one.
+    pub(crate) fn take_current(&mut self) -> Option<Box<StepRecord>> {
+        self.current.take()
+    }
+
     /// Makes the step in progress the one that starts at `start`, `ended` steps
     /// later in its run, where the one before it started at `before`. `taken`: blocks that the run has taken since.
     pub(crate) fn resume(&mut self, (before, start): (Ticks, Ticks), ended: u64, taken: u64) {

@@ -126,6 +126,14 @@ impl Load {
         }
     }
 
+    /// Counts the interval between tokens of a batch that decoded.
+    pub(crate) fn add_interval(&mut self, ticks: Ticks) {
+        if let Some(intervals) = &mut self.intervals {
+            rare();
+            intervals.add_batch(ticks);
+        }
+    }
+
     /// Removes a request that leaves with `tokens` tokens.
     fn remove(&mut self, tokens: u64, answers: bool) {
         self.requests -= 1;

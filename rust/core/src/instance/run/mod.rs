@@ -5,11 +5,13 @@
 //! is looked at.
 
 mod list;
+mod pipeline;
 mod state;
 #[cfg(test)]
 mod state_tests;
 
 pub(super) use list::StepList;
+pub(super) use pipeline::{Passing, Pipeline};
 pub(super) use state::RunState;
 
 use crate::cost::Extrapolation;

@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 
-use super::{Run, StepList};
+use super::{Pipeline, Run, StepList};
+use crate::config::PipelineConfig;
 use crate::cost::StepShape;
 use crate::instance::queues::Receipts;
 use crate::time::Ticks;
@@ -23,6 +24,8 @@ pub(crate) struct RunState {
     ended: Cell<LatestEnded>,
     /// Since when requests are admitted and no step can be formed.
     standstill: Option<Ticks>,
+    /// The batches that are under way at a time, where they may be several. Then no run is in progress.
+    pipeline: Option<Box<Pipeline>>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,6 +51,35 @@ struct LatestEnded {
 }
 
 impl RunState {
+    /// No run. `pipeline`: the stages through which several batches pass at a time, if they do.
+    pub(crate) fn new(pipeline: Option<&PipelineConfig>) -> Self {
+        Self { pipeline: pipeline.map(|config| Box::new(Pipeline::new(config))), ..Self::default() }
+    }
+
+    /// The batches under way, where they may be several.
+    #[inline]
+    pub(crate) fn pipeline(&self) -> Option<&Pipeline> {
+        self.pipeline.as_deref()
+    }
+
+    /// The same, to change.
+    #[inline]
+    pub(crate) fn pipeline_mut(&mut self) -> Option<&mut Pipeline> {
+        self.pipeline.as_deref_mut()
+    }
+
+    /// Whether no step is in progress, and no batch under way.
+    #[inline]
+    pub(crate) fn rests(&self) -> bool {
+        self.is_idle() && self.pipeline().is_none_or(Pipeline::is_empty)
+    }
+
+    /// Whether a step may be formed.
+    #[inline]
+    pub(crate) fn may_start(&self) -> bool {
+        self.is_idle() && self.pipeline().is_none_or(Pipeline::has_room)
+    }
+
     /// Whether no step is in progress.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {

@@ -57,7 +57,9 @@ impl Stages<'_> {
                 }
                 break;
             };
-            if !chunked && candidate.lacking() > self.effects.settings.scheduler.max_num_batched_tokens {
+            let flies = self.is_under_way(candidate);
+            let most = self.effects.settings.scheduler.max_num_batched_tokens;
+            if !chunked && candidate.lacking() > most && !flies {
                 rare();
                 // A preempted request that has grown past the budget of a step where prompts are not cut: no step could
                 // ever admit it. (vLLM 0.6.1 ignores such a request, too.)

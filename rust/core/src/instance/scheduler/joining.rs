@@ -41,6 +41,9 @@ impl Stages<'_> {
         if candidate.phase != Phase::Preempted {
             return Joins::Yes;
         }
+        if self.is_under_way(candidate) {
+            return Joins::Later;
+        }
         let joining = &self.effects.settings.scheduler.joining;
         if joining.prefills > 0 && self.prefills_under_way().count() as u64 >= joining.prefills {
             return Joins::None;
@@ -54,6 +57,11 @@ impl Stages<'_> {
         }
         let waits = self.is_of_other_bucket(candidate.request) || self.lacks_slot(candidate.request);
         if waits { Joins::Later } else { Joins::Yes }
+    }
+
+    /// Whether a candidate was preempted while a batch with it is under way: it is admitted once that has ended.
+    pub(super) fn is_under_way(&self, candidate: Candidate) -> bool {
+        matches!(candidate.place, Place::Slot(slot) if self.effects.batch.is_flying(slot))
     }
 
     /// The tokens that each request in prefill lacks as the step starts, those admitted in it included.

@@ -56,18 +56,22 @@ impl Effects<'_> {
     ///
     /// If the instance makes no progress, or the clock would leave its range.
     pub(crate) fn begin(&mut self, now: Ticks) -> Result<Option<Ticks>, Error> {
+        if self.run.pipeline().is_some() {
+            rare();
+            return self.fill_pipeline(now);
+        }
         Stages::new(self.again(), now).begin()
     }
 }
 
 impl<'a> Stages<'a> {
     /// The stages of a step that starts at `now`.
-    fn new(effects: Effects<'a>, now: Ticks) -> Self {
+    pub(super) fn new(effects: Effects<'a>, now: Ticks) -> Self {
         Self { effects, draft: StepDraft::new(now, StepLimits { tokens: 0, threshold: 0, chunk: 0 }) }
     }
 
-    /// As [`Effects::begin`].
-    fn begin(mut self) -> Result<Option<Ticks>, Error> {
+    /// As [`Effects::begin`], of one step.
+    pub(super) fn begin(mut self) -> Result<Option<Ticks>, Error> {
         debug_assert!(self.effects.run.is_idle(), "Invariant: one step at a time");
         let now = self.draft.now;
         if let Some(ends) = self.effects.wake_tier(now) {
@@ -115,7 +119,8 @@ impl<'a> Stages<'a> {
             // free for the next one. Nor does one that could not be decided ahead.
             let unseen =
                 if ahead { self.effects.release_all(now) } else { received && self.effects.receive_all() };
-            let again = self.passes_step() || preempted || unseen;
+            // With batches under way, the next one is formed once this one has had its place.
+            let again = (self.passes_step() || preempted || unseen) && self.effects.run.rests();
             if !again || self.draft.loads.waits {
                 self.effects.rest(now);
                 return Ok(self.draft.retry_at);
@@ -163,6 +168,10 @@ impl<'a> Stages<'a> {
         } else if self.effects.settings.scheduler.holds_arrivals() {
             rare();
             run.steps = self.effects.queues.steps_without_news(freed, run.steps);
+        }
+        if self.effects.run.pipeline().is_some() {
+            rare();
+            return self.effects.enter_pipeline(run, shape);
         }
         self.effects.start_run(run, shape);
         if !self.effects.batch.runs_chunks() {

@@ -162,6 +162,11 @@ impl Stages<'_> {
             let slot = self.effects.batch.outside()[i];
             let state = &self.effects.requests[slot];
             let wanted = self.wanted(slot);
+            if wanted == 0 {
+                // A batch that is under way computes its last tokens.
+                rare();
+                continue;
+            }
             let tokens = wanted.min(self.budget()) as u32;
             if tokens == 0 {
                 break;

@@ -2,7 +2,7 @@
 
 use super::Look;
 use crate::instance::request::{Phase, RequestState};
-use crate::instance::run::Run;
+use crate::instance::run::{Passing, Pipeline, Run};
 use crate::instance::tiers::HostTier;
 use crate::kv::{Account, Memory, Tier};
 use crate::metrics::InstanceStats;
@@ -20,6 +20,11 @@ impl Look<'_> {
         if let Some(ticks) = self.run.step_ticks() {
             let shape = self.run.shape();
             step_ticks = ticks;
+            batch_requests = shape.decode_requests + shape.prefill_requests;
+            batch_tokens = shape.tokens();
+        } else if let Some(Passing { run, shape, .. }) = self.run.pipeline().and_then(Pipeline::first) {
+            // Of the batches under way, the one that ends next.
+            step_ticks = run.series.first;
             batch_requests = shape.decode_requests + shape.prefill_requests;
             batch_tokens = shape.tokens();
         }
@@ -79,6 +84,11 @@ impl Look<'_> {
         self.kv.write_stats(&mut stats);
         if let Some(run) = self.run.current() {
             self.add_step_in_progress(run, &mut stats);
+        } else if let Some(pipeline) = self.run.pipeline().filter(|pipeline| !pipeline.is_empty()) {
+            let since = pipeline.uncounted(self.now);
+            stats.busy_ticks += since;
+            stats.running_ticks += u128::from(since) * u128::from(self.batch.running());
+            stats.kv_token_ticks += u128::from(since) * u128::from(self.batch.kv_tokens());
         } else if let Some(since) = self.run.standstill() {
             let ticks = u128::from(self.now - since);
             stats.running_ticks += ticks * u128::from(self.batch.running());

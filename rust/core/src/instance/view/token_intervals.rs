@@ -49,6 +49,19 @@ impl TokenIntervals {
         }
         self.steps += steps;
         self.last_end = Some(start + series.total(steps) as Ticks);
+        self.forget_oldest();
+    }
+
+    /// Applies a batch that decoded, whose requests got their tokens before as it was formed.
+    pub(crate) fn add_batch(&mut self, ticks: Ticks) {
+        self.ticks += u128::from(ticks);
+        self.runs.push_back((Series { first: ticks, slope: 0 }, 1));
+        self.steps += 1;
+        self.forget_oldest();
+    }
+
+    /// Forgets runs that the mean does not reach.
+    fn forget_oldest(&mut self) {
         while let Some(&(intervals, oldest)) = self.runs.front()
             && self.steps - oldest >= LATEST
         {

@@ -1,0 +1,94 @@
+//! The stages of an instance, each with a batch of its own.
+
+use serde::Deserialize;
+
+use super::{Admission, Config, InstanceConfig, Preemption, QueueOrder, Stage};
+use crate::error::Error;
+
+/// The most stages of a pipeline.
+const MOST_STAGES: usize = 1 << 10;
+
+/// The largest share of a stage.
+const MOST_SHARE: u64 = 1 << 40;
+
+/// The stages of an instance through which several batches pass at a time.
+///
+/// Without it, a step passes all stages before the next one is formed.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PipelineConfig {
+    /// The share of each stage in the ticks of a step, in any unit.
+    pub stages: Vec<u64>,
+    /// The most batches that are in the pipeline at a time.
+    pub batches: u32,
+    /// Whether a batch without requests takes a place, if the pipeline has another batch and no request could be scheduled.
+    pub empty_batches: bool,
+}
+
+impl PipelineConfig {
+    /// Checks the stages, and what they stand beside.
+    fn check(&self, at: &str, instance: &InstanceConfig) -> Result<(), Error> {
+        let broken = |field: &str, rule: String| Err(Error::config(format!("{at}.pipeline.{field}"), rule));
+        if self.stages.is_empty() || self.stages.len() > MOST_STAGES {
+            return broken("stages", format!("must be 1 to {MOST_STAGES}, was {}", self.stages.len()));
+        }
+        if let Some(share) = self.stages.iter().find(|share| !(1..=MOST_SHARE).contains(share)) {
+            return broken("stages", format!("must each be 1 to {MOST_SHARE}, was {share}"));
+        }
+        if self.batches == 0 || self.batches as usize > MOST_STAGES {
+            return broken("batches", format!("must be 1 to {MOST_STAGES}, was {}", self.batches));
+        }
+        match breach(instance) {
+            Some(rule) => {
+                Err(Error::config(format!("{at}.pipeline"), format!("must be null {rule}, was given")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why an instance cannot have several batches at a time, if it cannot: a part of it is not modelled beside them.
+fn breach(instance: &InstanceConfig) -> Option<&'static str> {
+    let rules = &instance.scheduler;
+    let layered_or_selects =
+        rules.stages.iter().any(|stage| matches!(stage, Stage::Layered { .. } | Stage::Select { .. }));
+    let broken = [
+        (rules.schedule_ahead, "where steps are decided ahead (schedule_ahead)"),
+        (rules.receive_interval > 1, "where arrivals are not queued at once (receive_interval)"),
+        (matches!(rules.order, QueueOrder::Ranked(_)), "where requests are ranked"),
+        (rules.admission != Admission::Wait, "where requests are displaced"),
+        (layered_or_selects, "where prefills run by groups of layers, or requests are selected anew"),
+        (rules.preemption != Preemption::Recompute, "where preempted requests are swapped out"),
+        (rules.reserves(), "where admissions leave room for outputs to come"),
+        (rules.decodes_first, "where prefills are moved behind decodes after each step (decodes_first)"),
+        (instance.speculation.is_some(), "where tokens are drafted"),
+        (instance.tier.is_some(), "where chunks of prefixes are kept in a tier"),
+    ];
+    broken.into_iter().find_map(|(breaks, rule)| breaks.then_some(rule))
+}
+
+impl Config {
+    /// Checks instances with several batches in their stages.
+    pub(super) fn check_pipelines(&self) -> Result<(), Error> {
+        for (i, instance) in self.instances.iter().enumerate() {
+            let Some(pipeline) = &instance.pipeline else { continue };
+            let at = format!("instances[{i}]");
+            pipeline.check(&at, instance)?;
+            let broken = [
+                (
+                    self.routing.may_migrate() || self.handover.is_some(),
+                    "where requests may migrate or are handed over",
+                ),
+                (self.lockstep.is_some(), "where instances step together"),
+                (self.pace.is_some(), "where readers have a pace"),
+            ];
+            if let Some((_, rule)) = broken.iter().find(|(breaks, _)| *breaks) {
+                return Err(Error::config(
+                    format!("{at}.pipeline"),
+                    format!("must be null {rule}, was given"),
+                ));
+            }
+        }
+        Ok(())
+    }
+}

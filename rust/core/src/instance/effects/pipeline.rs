@@ -1,0 +1,172 @@
+//! Batches that enter a pipeline, and leave it.
+//!
+//! Requests stay outside the decode set, as no batch has all of those that decode.
+
+use super::Effects;
+use crate::cost::StepShape;
+use crate::error::Error;
+use crate::instance::batch::Flying;
+use crate::instance::observers::{Ended, Fact, Lengths, Steps};
+use crate::instance::request::{Phase, Slot};
+use crate::instance::run::{Passing, Pipeline, Run};
+use crate::instance::scheduler::Stages;
+use crate::series::Series;
+use crate::time::{HORIZON, TICKS_PER_SECOND, Ticks};
+
+impl Effects<'_> {
+    /// Forms batches while the pipeline has places for them. Returns when the next batch leaves it, or when to return.
+    ///
+    /// # Errors
+    ///
+    /// As [`Effects::begin`].
+    #[inline(never)]
+    pub(in crate::instance) fn fill_pipeline(&mut self, now: Ticks) -> Result<Option<Ticks>, Error> {
+        self.count_pipeline(now);
+        let mut returns = None;
+        loop {
+            while self.run.pipeline().is_some_and(Pipeline::has_room) {
+                let before = self.run.pipeline().map_or(0, Pipeline::len);
+                returns = Stages::new(self.again(), now).begin()?;
+                let formed = self.run.pipeline().map_or(0, Pipeline::len) > before;
+                if !formed && !self.on.run.pipeline_mut().is_some_and(Pipeline::add_empty) {
+                    break;
+                }
+            }
+            let Some(pipeline) = self.on.run.pipeline_mut() else { return Ok(None) };
+            if !pipeline.drop_empty(now) {
+                return Ok(pipeline.next_end().or(returns));
+            }
+        }
+    }
+
+    /// Has the batch that was formed enter the pipeline. Returns when it leaves.
+    ///
+    /// # Errors
+    ///
+    /// If that is past the range of the clock.
+    #[inline(never)]
+    pub(in crate::instance) fn enter_pipeline(
+        &mut self,
+        mut run: Run,
+        shape: StepShape,
+    ) -> Result<Ticks, Error> {
+        let Some(pipeline) = self.on.run.pipeline_mut() else { return Ok(run.end()) };
+        let end = pipeline.pass(run.start, run.copying.saturating_add(run.series.first));
+        if end > HORIZON {
+            let seconds = run.start / TICKS_PER_SECOND;
+            return Err(Error::ClockOverflow { seconds, instance: self.on.settings.index as usize });
+        }
+        (run.copying, run.series) = (0, Series { first: end - run.start, slope: 0 });
+        let record = self.on.observers.log.take_current();
+        pipeline.add(Passing { run, shape, record });
+        self.on.batch.launch((run.start, end), &mut self.on.requests);
+        Ok(end)
+    }
+
+    /// Ends the batch that leaves the pipeline at `now`. Returns how many requests left the instance with it.
+    #[inline(never)]
+    pub(super) fn leave_pipeline(&mut self, now: Ticks) -> u64 {
+        self.count_pipeline(now);
+        let passing = self.on.run.pipeline_mut().and_then(|pipeline| pipeline.take(now));
+        let Some(batch) = passing else { return 0 };
+        self.observe_batch(&batch, now);
+        let before = self.ended();
+        if let Some(record) = batch.record {
+            self.on.observers.log.begin(*record);
+            self.on.observers.log.write(&batch.run, 1, &mut self.recorder.room, |_| 0);
+        }
+        for chunk in self.on.batch.land() {
+            self.end_chunk(chunk, (batch.run.start, now));
+        }
+        self.end_requests(now);
+        if cfg!(debug_assertions) {
+            self.check_invariants();
+        }
+        self.ended() - before
+    }
+
+    /// Tells observers of a batch that has ended, whose time is counted.
+    fn observe_batch(&mut self, Passing { run, shape, .. }: &Passing, now: Ticks) {
+        self.on.observers.observe_run(&Ended {
+            run,
+            steps: 1,
+            shape,
+            members: 0,
+            discarded: 0,
+            discarded_tokens: 0,
+            ends_prefills: true,
+        });
+        if shape.decode_requests > 0 {
+            self.on.observers.load.add_interval(now - run.start);
+        }
+        self.observe_pipeline(1, 0, now);
+    }
+
+    /// Ends a chunk of a batch from `start` to `now`.
+    fn end_chunk(&mut self, chunk: Flying, (start, now): (Ticks, Ticks)) {
+        let slot = chunk.slot;
+        let state = &mut self.on.requests[slot];
+        if !state.phase.is_admitted() {
+            // It was preempted since, and is out of the batch from now on.
+            state.times.out_since = now;
+        }
+        self.observe(Fact::Computed { start: chunk.alone_from }, slot, now);
+        if !chunk.yields {
+            return;
+        }
+        self.yield_token(slot, (start, now));
+        let state = &mut self.on.requests[slot];
+        if state.generated == state.output {
+            self.leave_with_last_token(slot, now);
+        } else if state.phase == Phase::Prefilling {
+            state.phase = Phase::Stalled;
+        }
+    }
+
+    /// A request leaves that has yielded its last token: one that runs, or one that was preempted since and is queued.
+    fn leave_with_last_token(&mut self, slot: Slot, now: Ticks) {
+        if self.on.requests[slot].phase.is_admitted() {
+            self.on.batch.remove(slot, &self.on.requests);
+            self.on.requests[slot].phase = Phase::Stalled;
+        } else {
+            self.on.observers.stats.count_waiting(self.waiting(), now);
+            self.on.queues.remove_waiting(self.on.requests[slot].request, Some(slot));
+        }
+        self.on.batch.forget_flying(slot);
+        self.on.completed.push((self.on.requests[slot].seq, slot));
+    }
+
+    /// Ends the batches that leave the pipeline at `now`, whose requests may have left before, and counts the time of the
+    /// others until then.
+    pub(super) fn halt_pipeline(&mut self, now: Ticks) {
+        while self.run.pipeline().and_then(Pipeline::next_end).is_some_and(|end| end <= now) {
+            self.leave_pipeline(now);
+        }
+        self.count_pipeline(now);
+    }
+
+    /// Counts the time up to `now` in which batches were under way.
+    pub(super) fn count_pipeline(&mut self, now: Ticks) {
+        let ticks = self.on.run.pipeline_mut().map_or(0, |pipeline| pipeline.count(now));
+        if ticks > 0 {
+            self.observe_pipeline(0, ticks, now);
+        }
+    }
+
+    /// Tells observers of `steps` batches that end at `now`, or of the time up to then in which batches were under way.
+    fn observe_pipeline(&mut self, steps: u64, ticks: Ticks, now: Ticks) {
+        let running = self.on.batch.running();
+        self.on.observers.observe_steps(&Steps {
+            start: now - ticks,
+            lengths: Lengths::Series(Series { first: ticks, slope: 0 }),
+            count: steps,
+            ticks: u128::from(ticks),
+            members: 0,
+            tokens: 0,
+            drafts: None,
+            running,
+            kv_ticks: u128::from(ticks) * u128::from(self.on.batch.kv_tokens()),
+            decodes: false,
+        });
+    }
+}
