@@ -171,13 +171,14 @@ def traffic_wire(
 def _layer_bytes(model: Model, ranks: int) -> int:
     """Return the bytes of all layers' weights on all ranks, routed experts and tables aside."""
     weights = count_weights(model, ranks)
-    matrices = model.dtype if model.weight_dtype == "auto" else model.weight_dtype
     small = weights.small
     if model.experts is not None and model.experts.bias:
         # Biases of experts are counted with the experts.
         mixed = model.layers - model.experts.dense_layers
         small -= mixed * model.experts.count * _expert_biases(model) / ranks
-    bytes_ = weights.matrices * WEIGHT_BYTES[matrices] + small * WEIGHT_BYTES[model.dtype]
+    bytes_ = weights.projections * WEIGHT_BYTES[model.projection_dtype]
+    bytes_ += weights.outputs * WEIGHT_BYTES[model.output_projection_dtype]
+    bytes_ += weights.matrices * WEIGHT_BYTES[model.matrix_dtype] + small * WEIGHT_BYTES[model.dtype]
     return round(ranks * bytes_)
 
 

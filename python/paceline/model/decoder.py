@@ -63,7 +63,12 @@ class Model(DecoderShape):
     sliding_window, sliding_layers
         Tokens that a query of some layers sees, its own among them, and how many layers those are.
     weight_dtype
-        Of the matrices of attention, MLPs and experts: ``"auto"`` (``dtype``) or ``"fp8"``.
+        Of the matrices of attention, MLPs and experts: ``"auto"`` (``dtype``), ``"fp8"`` or ``"nvfp4"``, or a
+        type of 16 bits.
+    attention_dtype, output_dtype
+        Of attention's matrices, and of its output projection, where they have other types: published
+        checkpoints in NVFP4 leave attention at 16 bits, and some of these quantise the output projection.
+        ``"auto"``: as ``weight_dtype``, and as ``attention_dtype``.
     experts
         The mixture of experts; ``None`` for a dense model.
     latent
@@ -193,10 +198,11 @@ class Model(DecoderShape):
         self.check_parallel(tensor_parallel, expert_ranks=expert_ranks)
         weights = count_weights(self, tensor_parallel, expert_ranks)
         numbers: dict[str, float] = {}
-        matrices = self.dtype if self.weight_dtype == "auto" else self.weight_dtype
         for dtype, number in (
             (self.dtype, weights.embeddings),
-            (matrices, weights.matrices),
+            (self.projection_dtype, weights.projections),
+            (self.output_projection_dtype, weights.outputs),
+            (self.matrix_dtype, weights.matrices),
             (self.expert_dtype, weights.experts),
             (self.dtype, weights.small),
         ):

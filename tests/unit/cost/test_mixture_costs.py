@@ -103,6 +103,14 @@ def test_8_bit_matrices_run_at_the_8_bit_rate() -> None:
     assert without["experts"]["token_flops"] == wide["experts"]["token_flops"]
 
 
+def test_4_bit_matrices_run_at_the_4_bit_rate() -> None:
+    wide, narrow = (replace(DEEPSEEK, weight_dtype=dtype) for dtype in ("auto", "nvfp4"))
+    gpu = replace(H100, fp4_flop_per_s=4 * H100.bf16_flop_per_s)
+    quarter, same = (Roofline(efficiency=PERFECT).to_wire(narrow, of)["experts"] for of in (gpu, H100))
+    assert same["token_flops"] == wire(wide)["experts"]["token_flops"]
+    assert quarter["token_flops"] == pytest.approx(same["token_flops"] / 4, rel=1e-6)
+
+
 def test_one_token_reads_its_experts_and_all_tokens_all() -> None:
     cost = wire(QWEN)
     expert = 48 * 3 * 2048 * 768 * 2

@@ -109,6 +109,17 @@ def test_a_model_is_made_up_of_operators(folder: Path) -> None:
     assert profile.dense["act_fn"](1) == pytest.approx(3e-6 + 3 * 14336 * 2 / 1e12)
 
 
+def test_a_product_is_in_the_type_of_its_weights(folder: Path) -> None:
+    path = folder / "systems/data/toy/gemm/vllm/0.24.0/gemm_perf.parquet"
+    rows = pl.read_parquet(path)
+    fourth = rows.with_columns(pl.lit("nvfp4").alias("gemm_dtype"), pl.col("latency") / 4)
+    pl.concat([rows, fourth]).write_parquet(path)
+    four_bits = replace(MODEL, weight_dtype="nvfp4", attention_dtype="bfloat16", output_dtype="nvfp4")
+    profile, plain = (assemble(Database(folder), of, "toy").dense for of in (four_bits, MODEL))
+    for name, share in (("qkv_proj", 1), ("o_proj", 4), ("gate_up_proj", 4), ("down_proj", 4)):
+        assert profile[name](1) == pytest.approx(plain[name](1) / share)
+
+
 def test_attention_is_that_of_the_caches_type(folder: Path) -> None:
     """A cache of 8 bits halves what a decode reads: as measured here, half the time of 16 bits."""
     for name in ("generation_attention_perf", "context_attention_perf"):
