@@ -33,8 +33,10 @@ class Server:
         The catalog's name.
     tensor_parallel
         GPUs of an instance.
+    data_parallel
+        Ranks of attention that share the experts, each of so many GPUs.
     expert_parallel
-        Whether they hold whole experts.
+        Whether GPUs hold whole experts.
     instances
         Replicas; with ``prefill``, all of them.
     prefill
@@ -65,6 +67,7 @@ class Server:
     model: Model
     gpu: str
     tensor_parallel: int = 1
+    data_parallel: int = 1
     expert_parallel: bool = False
     instances: int = 1
     prefill: int = 0
@@ -79,9 +82,32 @@ class Server:
     profile: str | None = None
 
     @property
+    def assumed(self) -> str:
+        """What a replay takes for granted that the data do not say; empty if nothing.
+
+        The network between instances that prefill and that decode; and that ranks of attention have prompts
+        at the same time, for which TensorRT-LLM has them wait (``attention_dp_config.enable_balance``).
+        """
+        if self.network is not None:
+            return "network"
+        return "balance" if self.data_parallel > 1 and self.engine == "trtllm" else ""
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all instances."""
+        return self.tensor_parallel * self.data_parallel * self.instances
+
+    @property
+    def expert_ranks(self) -> int | None:
+        """GPUs that hold whole experts, or those of all ranks of attention; None: each has a part of all."""
+        shared = self.expert_parallel or self.data_parallel > 1
+        return self.tensor_parallel * self.data_parallel if shared else None
+
+    @property
     def parallel(self) -> str:
         """How the model is split, in a word."""
-        split = f"TP {self.tensor_parallel}" + (", EP" if self.expert_parallel else "")
+        split = f"TP {self.tensor_parallel}" if self.data_parallel == 1 else f"DP {self.data_parallel}"
+        split += ", EP" if self.expert_parallel else ""
         if self.prefill:
             return f"{self.prefill}P{self.instances - self.prefill}D, {split}"
         return split if self.instances == 1 else f"{self.instances} x {split}"
@@ -114,6 +140,8 @@ class Point:
         The same metrics as other predictors have them, by their names.
     fitted
         Which constants were read off this point, or off others of the same runs.
+    mean_tpot
+        The mean TPOT where a median is scored, by which a run that stands twice is known; None: as measured.
     """
 
     id: str
@@ -126,6 +154,7 @@ class Point:
     edge: bool = False
     peers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     fitted: str = ""
+    mean_tpot: float | None = None
 
     @property
     def regime(self) -> str:
@@ -135,7 +164,9 @@ class Point:
         return "light" if self.in_flight <= 8 else "busy" if self.in_flight <= 64 else "heavy"
 
     def _load(self) -> str:
-        """Return how requests are sent, or that prefill is apart."""
+        """Return how requests are sent, or that prefill is apart, or what is assumed."""
+        if self.server.assumed == "balance":
+            return "ranks of attention, balance assumed"
         if not self.server.prefill:
             return self.workload.kind
         return "prefill apart, network assumed" if self.server.network else "prefill apart"

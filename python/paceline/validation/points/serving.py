@@ -37,6 +37,8 @@ _PROFILE_GPUS = {
     "h200": "h200_sxm",
     "b200": "b200_sxm",
     "gb200": "gb200",
+    "b300": "b300_sxm",
+    "gb300": "gb300",
 }
 #: Up to this version of vLLM its API server runs at most 256 requests at once by default, later 1,024.
 _FEW_SEATS = (0, 8)
@@ -97,6 +99,7 @@ def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> 
     version = later[0] if later else versions[-1]
     return Table(
         profile=f"aisimulate/{gpu}/{server.engine}/{version}",
+        data_parallel=server.data_parallel,
         expert_parallel=server.expert_parallel,
         expert_token_s=slow,
         experts_of=_experts_of(server, known),
@@ -117,13 +120,15 @@ def _experts_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) 
     """Return the engine whose tables have a server's experts; empty: its own.
 
     InferenceX's scripts of 2026 for DeepSeek under TensorRT-LLM on B200 set ``MOE_BACKEND="TRTLLM"``; those
-    of 2025, which dealt out the experts, ``DEEPGEMM``. Of 8-bit experts its tables have DeepGEMM's alone, and
-    SGLang's have TensorRT-LLM's, by way of FlashInfer.
+    of 2025, which dealt out the experts, ``DEEPGEMM`` in 8 bits, and ``TRTLLM`` in NVFP4, too. Ranks of
+    attention have ``DEEPGEMM`` and ``CUTLASS``. Of 8-bit experts its tables have DeepGEMM's alone, of NVFP4
+    first CUTLASS's, and SGLang's have TensorRT-LLM's of both, by way of FlashInfer.
     """
     experts, versions = server.model.experts, known.get((_PROFILE_GPUS["b200"], "sglang"), ())
-    eight = experts is not None and server.model.expert_dtype == "fp8"
-    here = server.engine == "trtllm" and server.gpu == "b200" and not server.expert_parallel
-    return f"sglang/{versions[-1]}" if here and eight and versions else ""
+    kind = None if experts is None else server.model.expert_dtype
+    theirs = kind == "nvfp4" or (kind == "fp8" and not server.expert_parallel)
+    here = server.engine == "trtllm" and server.gpu == "b200" and server.data_parallel == 1
+    return f"sglang/{versions[-1]}" if here and theirs and versions else ""
 
 
 def _marlin_token_s(server: Server) -> float:
@@ -175,11 +180,15 @@ def cluster_of(
             block_tokens=_BLOCK_TOKENS[server.engine],
             cost=table_of(server, known)
             if cost == "tables"
-            else Roofline(expert_parallel=server.expert_parallel),
+            else Roofline(expert_parallel=server.expert_parallel, data_parallel=server.data_parallel),
         )
         port = Medium.load(server.network or "nvlink-h100").beside(server.tensor_parallel)
         links = Links(port=port) if server.prefill else None
-        cluster = Cluster(server.instances * [instance], links=links)
+        # Ranks that step on their own count the others as having as many tokens. Rooflines have no other way,
+        # and TensorRT-LLM has prompts wait until all ranks have one (attention_dp_config.enable_balance).
+        together = cost == "tables" and server.data_parallel > 1 and not server.assumed
+        count = server.instances * server.data_parallel
+        cluster = Cluster(count * [instance], links=links, lockstep=together)
         host = _host(server, cost) if hosts else None
         return cluster if host is None else host.on(cluster)
     except FitError as error:
@@ -211,7 +220,7 @@ def _blocks(server: Server) -> int | None:
         max_num_batched_tokens=server.max_num_batched_tokens or _TRTLLM[0],
         max_num_seqs=1,
         kv_dtype=server.kv_dtype,
-        expert_ranks=server.tensor_parallel if server.expert_parallel else None,
+        expert_ranks=server.expert_ranks,
     )
     share = _MEMORY if server.memory is None else server.memory
     left = share * whole.kv_bytes
@@ -240,7 +249,7 @@ def _in_few_words(message: str) -> str:
 
 @typed()
 def policy_of(server: Server) -> Policy:
-    """Return the scheduler of a server's engine and version, and how it routes.
+    """Return the scheduler of a server's engine and version, and how it routes: in turn over its ranks.
 
     vLLM's is its own, asynchronous by default from 0.14 on, or where its flags say so; a version that the
     data do not say counts as a new one. SGLang's is its own, with its overlapped schedule. TensorRT-LLM's has
@@ -254,6 +263,8 @@ def policy_of(server: Server) -> Policy:
             decode=server.instances - server.prefill,
             scheduler=one.scheduler,  # type: ignore[arg-type]  # one, not by pool
         )
+    if server.data_parallel > 1:
+        return replace(one, on_arrival="round_robin")
     if server.instances > 1:
         return replace(one, on_arrival=pick(min=0, ties="random"))
     return one

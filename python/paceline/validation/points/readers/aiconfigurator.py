@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from paceline.validation.points.names import gpu_of, model_of
 from paceline.validation.points.point import Engine, Point, Server
@@ -10,7 +13,7 @@ from paceline.validation.points.readers.scripts import Flags, deals_out, fitted_
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import (
     APART,
-    ATTENTION_PARALLEL,
+    APART_RANKS,
     DRAFTS,
     MIXED_EXPERTS,
     WIDE,
@@ -41,21 +44,70 @@ _LEAST = {
 _ONE_WAITS = ("trtllm", "1.0.0rc3", "llama-3.1-8b")
 
 
+class _Undrafted(NamedTuple):
+    """What a file says of the rows that do not say themselves whether tokens were drafted.
+
+    A configuration of InferenceX's database (``inferencex_config_id``) has one ``spec_method``, among its
+    hardware, engine, model and split (``inferencex-data`` of SemiAnalysisAI/InferenceX-app). So a row of a
+    configuration that has another row without drafts was run without drafts.
+
+    Attributes
+    ----------
+    configurations
+        Those of a row without drafts.
+    runs
+        Runs without drafts, by what stands in each of their rows.
+    """
+
+    configurations: frozenset[int]
+    runs: frozenset[tuple[object, ...]]
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> _Undrafted:
+        """Return what the rows of a file say together."""
+        rows = list(rows)
+        by_method: dict[str, set[int]] = {}
+        for row in rows:
+            if row.get("inferencex_config_id") is not None:
+                by_method.setdefault(row["spec_method"], set()).add(row["inferencex_config_id"])
+        settled = by_method.get("none", set()) - by_method.get("mtp", set())
+        whole = cls(frozenset(settled), frozenset())
+        return cls(whole.configurations, frozenset(_run(row) for row in rows if whole.has(row)))
+
+    def has(self, row: Row) -> bool:
+        """Whether a row was run without drafts."""
+        method = row["spec_method"]
+        settled = row.get("inferencex_config_id") in self.configurations or _run(row) in self.runs
+        return method == "none" or (method == "unknown" and settled)
+
+
+def _run(row: Row) -> tuple[object, ...]:
+    load = tuple(row[name] for name in ("system", "backend", "isl", "osl", "concurrency"))
+    return (*load, f"{row['silicon_ttft_ms']:.6g}", f"{row['silicon_tpot_ms']:.6g}")
+
+
 def read(file: Path, name: str) -> Found:
     """Yield the points of a file."""
-    yield from each_row(name, table(file), _point)
+    rows = table(file)
+    undrafted = _Undrafted.of(rows.iter_rows(named=True))
+    yield from each_row(name, rows, functools.partial(_point, undrafted))
 
 
-def _point(place: str, row: Row) -> Point:
-    _check_modelled(row)
-    model, precision = model_of(row["model_path"], row["precision"] or row["gemm_quant_mode"])
+def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
+    _check_modelled(row, undrafted)
+    # The rows of the database name the architecture, and their ids the model that InferenceX ran.
+    name = "deepseek-r1" if str(row.get("id")).startswith("dsr1_") else row["model_path"]
+    model, precision = model_of(name, row["precision"] or row["gemm_quant_mode"])
     gpu = gpu_of(row["system"])
     if row["mode"] != "agg":
         raise NotModelled(APART)
-    tensor, whole = _split(row, mixture=model.experts is not None)
+    tensor, data, whole = _split(row, mixture=model.experts is not None)
     version = row["backend_version"] or ""
     version = version if version[:1].isdigit() else ""
-    measured = known(ttft=1e-3 * row["silicon_ttft_ms"], tpot=1e-3 * row["silicon_tpot_ms"])
+    # Means of these runs contain a stall: see the reader of InferenceX's own data, which have percentiles.
+    stalls = row["backend"] == "sglang" and gpu == "b200" and not version
+    ttft = None if stalls else 1e-3 * row["silicon_ttft_ms"]
+    measured = known(ttft=ttft, tpot=1e-3 * row["silicon_tpot_ms"])
     sweep = row["source"].startswith(_SWEEP)
     whole = whole or deals_out(_ENGINES[row["backend"]], model.name, gpu, version)
     key = (row["backend"], version, model.name)
@@ -65,7 +117,7 @@ def _point(place: str, row: Row) -> Point:
     flags = (
         _sweep_flags(key, precision, concurrency)
         if sweep
-        else flags_of(engine, model.name, gpu, (tensor, whole), (row["isl"], concurrency), version)
+        else flags_of(engine, model, gpu, (tensor * data, whole), (row["isl"], concurrency), version)
     )
     return Point(
         id=place,
@@ -75,6 +127,7 @@ def _point(place: str, row: Row) -> Point:
             model=model,
             gpu=gpu,
             tensor_parallel=tensor,
+            data_parallel=data,
             expert_parallel=whole,
             **flags._asdict(),
         ),
@@ -87,7 +140,7 @@ def _point(place: str, row: Row) -> Point:
             least=least or 0.8,
         ),
         measured=measured,
-        in_flight=float(concurrency),
+        in_flight=concurrency / data,
         fitted=fitted,
     )
 
@@ -104,7 +157,7 @@ def _sweep_flags(key: tuple[str, str, str], precision: str, concurrency: int) ->
     )
 
 
-def _check_modelled(row: Row) -> None:
+def _check_modelled(row: Row, undrafted: _Undrafted) -> None:
     """Refuse what the file's description or the model leaves open.
 
     Raises
@@ -112,7 +165,7 @@ def _check_modelled(row: Row) -> None:
     NotModelled
         With the reason.
     """
-    if row["spec_method"] == "unknown":
+    if row["spec_method"] == "unknown" and not undrafted.has(row):
         raise NotModelled("may draft tokens (MTP): the data do not say")
     if row["spec_method"] == "mtp":
         raise NotModelled(DRAFTS)
@@ -120,21 +173,25 @@ def _check_modelled(row: Row) -> None:
         raise NotModelled("the requests in flight are not in the data")
     if row["backend_version"] == "0.12.0" and "Llama-3.1-8B" in row["model_path"]:
         raise NotModelled("doubtful: its concurrency implies 1.5 PFLOP/s of an H200")
-    sides = ("attention_dp_size", "prefill_attention_dp_size", "decode_attention_dp_size")
+    sides = ("prefill_attention_dp_size", "decode_attention_dp_size")
     if any((row.get(side) or 1) > 1 for side in sides):
-        raise NotModelled(ATTENTION_PARALLEL)
+        raise NotModelled(APART_RANKS)
     if (row["pp_size"] or 1) > 1:
         raise NotModelled("pipeline parallelism")
-    if row["batch_size"] is not None and row["batch_size"] != row["concurrency"]:
+    ranks = row["attention_dp_size"] or 1
+    if row["batch_size"] is not None and row["batch_size"] * ranks != row["concurrency"]:
         raise NotModelled("a batch that is not the concurrency, for a reason that is not in the data")
 
 
-def _split(row: Row, *, mixture: bool) -> tuple[int, bool]:
-    """Return GPUs of an instance, and whether they hold whole experts.
+def _split(row: Row, *, mixture: bool) -> tuple[int, int, bool]:
+    """Return GPUs of a rank of attention, such ranks, and whether GPUs hold whole experts.
 
-    Where ``moe_tp_size`` and ``moe_ep_size`` are the same, ``tp_size`` is their product: InferenceX lists the
-    same runs with so many tensor-parallel GPUs and the experts dealt out over them, and its throughput by GPU
-    agrees.
+    Where ``moe_tp_size`` and ``moe_ep_size`` are the same, ``tp_size`` or ``attention_dp_size`` is their
+    product: InferenceX lists the same runs with so many GPUs and the experts dealt out over them, and its
+    throughput by GPU agrees. Of vLLM's rows ``tp_size``, ``attention_dp_size`` and the root of
+    ``moe_ep_size`` are the same: the scripts then start as many ranks of one GPU
+    (``--tensor-parallel-size=1 --data-parallel-size=$TP``, minimaxm2.5_fp4_b200.sh), but on H100, whose
+    script does not know ranks of attention.
 
     Raises
     ------
@@ -142,12 +199,19 @@ def _split(row: Row, *, mixture: bool) -> tuple[int, bool]:
         If experts are both split and dealt out.
     """
     tensor, split, dealt = row["tp_size"], row["moe_tp_size"] or 1, row["moe_ep_size"] or 1
-    if not mixture:
-        return tensor, False
+    data = row["attention_dp_size"] or 1
+    if not mixture and data == 1:
+        return tensor, 1, False
+    if data > 1 and tensor == data and dealt == data * tensor:
+        return (tensor, 1, True) if row["system"].startswith("h100") else (1, data, True)
+    if data > 1 and tensor == 1 and split in (1, dealt) and data == split * dealt:
+        return 1, dealt, dealt > 1
+    if data > 1:
+        raise NotModelled("attention data parallelism, of ranks that the data do not describe")
     if split == dealt and tensor == split * dealt:
         tensor, split = dealt, 1
     if tensor > 8:
         raise NotModelled(WIDE)
     if split > 1 and dealt > 1:
         raise NotModelled(MIXED_EXPERTS)
-    return tensor, dealt > 1
+    return tensor, 1, dealt > 1

@@ -11,7 +11,7 @@ from paceline.validation.points.readers.scripts import deals_out, fitted_on, fla
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import (
     APART,
-    ATTENTION_PARALLEL,
+    APART_RANKS,
     DRAFTS,
     MIXED_EXPERTS,
     WIDE,
@@ -31,12 +31,22 @@ _ENGINES: dict[str, Engine] = {
     "dynamo-trtllm": "trtllm",
 }
 #: Between instances that prefill and that decode, a port a GPU. The data do not say: it is taken that nodes
-#: of eight GPUs have as many adapters of 400 Gb/s, and racks of GB200 NVLink.
-_NETWORKS = {"h200": "infiniband-ndr", "b200": "infiniband-ndr", "gb200": "nvlink-gb200"}
+#: of eight GPUs have as many adapters of 400 Gb/s, and racks of GB200 and GB300 NVLink.
+_NETWORKS = {
+    "h200": "infiniband-ndr",
+    "b200": "infiniband-ndr",
+    "gb200": "nvlink-gb200",
+    "gb300": "nvlink-gb200",
+}
+
+
+#: Of SGLang on B200 from November 2025 to January 2026 a few of the first requests wait 70 s, whatever the
+#: load: the ninety-ninth percentile of TTFT is then above this, and the median below a tenth of it.
+_STALL_S = 60.0
 
 
 def read(file: Path, name: str) -> Found:
-    """Yield the points of a file: means, or medians where it has no means."""
+    """Yield the points of a file: means, or medians where it has no means or they contain a stall."""
     yield from each_row(name, table(file), _point)
 
 
@@ -45,22 +55,24 @@ def _point(place: str, row: Row) -> Point:
         raise NotModelled("doubtful: a set of low quality")
     if row["spec_method"] != "none":
         raise NotModelled(DRAFTS)
-    if row["decode_dp_attention"] or row["prefill_dp_attention"]:
-        raise NotModelled(ATTENTION_PARALLEL)
+    ranks = row["decode_dp_attention"] or row["prefill_dp_attention"]
+    if ranks and (row["disagg"] or row["is_multinode"]):
+        raise NotModelled(APART_RANKS)
     model, precision = model_of(row["model"], row["precision"])
     gpu = gpu_of(row["hardware"])
     prefill, decode = _instances(row)
     network = _NETWORKS.get(gpu) if prefill else None
     if prefill and network is None:
         raise NotModelled(APART)
-    tensor, dealt = row["decode_tp"], row["decode_ep"] or 1
-    if dealt not in (1, tensor):
+    gpus, dealt = row["decode_tp"], row["decode_ep"] or 1
+    if dealt not in (1, gpus):
         raise NotModelled(MIXED_EXPERTS)
-    statistic: Literal["mean", "median"] = "median" if row["mean_tpot"] is None else "mean"
+    tensor, data = (1, gpus) if ranks else (gpus, 1)
+    statistic: Literal["mean", "median"] = "median" if row["mean_tpot"] is None or _stalls(row) else "mean"
     throughput = row["output_tput_per_gpu"]
     engine = _ENGINES[row["framework"]]
     version = engine_version(row["image"])
-    flags = flags_of(engine, model.name, gpu, (tensor, dealt > 1), (row["isl"], row["conc"]), version)
+    flags = flags_of(engine, model, gpu, (gpus, dealt > 1), (row["isl"], row["conc"]), version)
     return Point(
         id=place,
         server=Server(
@@ -69,6 +81,7 @@ def _point(place: str, row: Row) -> Point:
             model=model,
             gpu=gpu,
             tensor_parallel=tensor,
+            data_parallel=data,
             expert_parallel=dealt > 1 or deals_out(engine, model.name, gpu, version),
             instances=prefill + decode,
             prefill=prefill,
@@ -87,14 +100,19 @@ def _point(place: str, row: Row) -> Point:
             tpot=row[f"{statistic}_tpot"],
             e2e=row[f"{statistic}_e2el"],
             # By the GPUs of tensor parallelism: num_decode_gpu counts those of experts a second time.
-            throughput=None
-            if prefill or throughput is None or statistic == "median"
-            else throughput * tensor,
+            throughput=None if prefill or throughput is None or statistic == "median" else throughput * gpus,
         ),
         statistic=statistic,
-        in_flight=row["conc"] / decode,
+        in_flight=row["conc"] / decode / data,
         fitted="" if prefill else fitted_on(engine, version, model.name, gpu),
+        mean_tpot=row["mean_tpot"],
     )
+
+
+def _stalls(row: Row) -> bool:
+    """Whether a few requests waited for a minute, for which no load is the reason."""
+    late, median = row.get("p99_ttft") or 0.0, row["median_ttft"] or 0.0
+    return late > _STALL_S and median < 0.1 * late
 
 
 def _instances(row: Row) -> tuple[int, int]:
