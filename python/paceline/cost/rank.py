@@ -14,7 +14,7 @@ from paceline.cost.states import states_of
 from paceline.hardware import Gpu
 from paceline.hardware.efficiency import Efficiency, KernelEfficiency
 from paceline.model import Model
-from paceline.model.dtypes import WEIGHT_BYTES
+from paceline.model.dtypes import NORM_BYTES, WEIGHT_BYTES
 
 __all__ = ["PAIR_FRACTION_BITS", "Rank"]
 
@@ -166,14 +166,14 @@ class Rank:
 
     def _all_reduce(self) -> list[dict[str, int]]:
         """Return the ways to reduce, each as a line in the tokens, over a whole step."""
-        times = self.model.sublayers + 1
-        message = self.model.hidden_size * self.number
+        norms = self.model.norm_reductions
+        times = self.model.sublayers + 1 + norms
+        sent = (times - norms) * self.model.hidden_size * self.number + norms * NORM_BYTES
         ways = all_reduce_ways(
             self.efficiency, ranks=self.ranks, link=self.link, link_bytes_per_s=self.link_bytes_per_s
         )
         return [
-            {"fixed": ticks(times * way.latency_s), "token": ticks(times * message * way.s_per_byte)}
-            for way in ways
+            {"fixed": ticks(times * way.latency_s), "token": ticks(sent * way.s_per_byte)} for way in ways
         ]
 
     def _exchange(self) -> list[dict[str, int]]:

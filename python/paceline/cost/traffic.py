@@ -18,7 +18,7 @@ from paceline.cost.mixture import shared_experts
 from paceline.cost.states import states_of
 from paceline.hardware.energy import Energy
 from paceline.model import Model
-from paceline.model.dtypes import WEIGHT_BYTES
+from paceline.model.dtypes import NORM_BYTES, WEIGHT_BYTES
 from paceline.model.weights import count_weights
 
 __all__ = ["LOAD_FRACTION_BITS", "traffic_wire"]
@@ -108,10 +108,11 @@ def traffic_wire(
         of.times * of.sent_bytes
         for of in exchanges_of(model, ranks=ranks, data_ranks=data_parallel, stages=pipeline_parallel)
     )
+    reduced = (model.sublayers + 1) * hidden * number + model.norm_reductions * NORM_BYTES
     token = {
         "kv_written": ranks * layers * attention.kv_bytes,
         "flops": round(2 * ranks * multiplied),
-        "link": 2 * (ranks - 1) * (model.sublayers + 1) * hidden * number + round(ranks * exchanged),
+        "link": 2 * (ranks - 1) * reduced + round(ranks * exchanged),
     }
     activations = ranks * passed * number
     windows = model.sliding_layers

@@ -56,8 +56,10 @@ class Model(DecoderShape):
         ``"bfloat16"`` or ``"float16"``, of activations, and of weights without a type of their own.
     qkv_bias, output_bias, norm_bias, lm_head_bias
         Whether those add a bias.
-    qk_norm
-        Whether queries and keys are normalised head by head.
+    qk_norm, qk_norm_whole
+        Whether queries and keys are normalised head by head, or over all heads of a layer together: then
+        tensor-parallel ranks add up two 32-bit squares a token in each layer, by an all-reduce of their own
+        (``MiniMaxText01RMSNormTP.forward_qk`` of vLLM).
     attention_sinks
         Whether each head has a learned number in its softmax's denominator.
     sliding_window, sliding_layers

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["DTYPE_BYTES", "WEIGHT_BYTES"]
+__all__ = ["DTYPE_BYTES", "NORM_BYTES", "WEIGHT_BYTES"]
+
+#: Bytes of a token's squares of queries and keys that ranks add up, where they norm all heads together.
+NORM_BYTES = 8
 
 #: Bytes of one number of activations and of the KV cache, by the name that configurations use.
 DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}

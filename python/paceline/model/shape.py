@@ -38,6 +38,7 @@ class DecoderShape:
     dtype: str = "bfloat16"
     qkv_bias: bool = False
     qk_norm: bool = False
+    qk_norm_whole: bool = False
     output_bias: bool = False
     norm_bias: bool = False
     lm_head_bias: bool = False
@@ -113,6 +114,11 @@ class DecoderShape:
     def sublayers(self) -> int:
         """Norms, residual additions and, under tensor parallelism, reductions: of each mixer and each MLP."""
         return 2 * self.layers if self.mlp_layers is None else self.layers
+
+    @property
+    def norm_reductions(self) -> int:
+        """All-reduces of the squares of queries and keys under tensor parallelism: of each layer, or none."""
+        return self.attention_layers if self.qk_norm_whole else 0
 
     @property
     def mlp_matrices(self) -> int:
@@ -272,6 +278,8 @@ class DecoderShape:
                 f"dense_layers of the experts {name} must be below its {self.layers} layers, "
                 f"was {self.experts.dense_layers}"
             )
+        if self.qk_norm_whole and not self.qk_norm:
+            raise ConfigError(f"qk_norm_whole {name} must be false without qk_norm, was true")
         self._check_hybrid()
         if self.latent is not None and self.latent.head_dim != self.head_dim:
             raise ConfigError(

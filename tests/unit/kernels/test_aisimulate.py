@@ -158,6 +158,11 @@ def test_ranks_reduce_as_measured_in_a_graph(folder: Path) -> None:
     # 65 all-reduces of 4,096 numbers for each token.
     extra = split["tokens"]["ticks"][0] - alone["tokens"]["ticks"][0]
     assert extra == pytest.approx(65 * 4096 * 1e3, rel=1e-6)
+    # Norms over all heads: 32 more, of 8 bytes; the smallest that was measured has 1,024 numbers.
+    whole = replace(MODEL, qk_norm=True, qk_norm_whole=True)
+    normed = Table(profile=str(path)).to_wire(whole, tensor_parallel=2)
+    more = normed["tokens"]["ticks"][0] - split["tokens"]["ticks"][0]
+    assert more == pytest.approx(32 * 1024 * 1e3, rel=1e-6)
 
 
 def replace_collectives(profile: KernelProfile, path: Path) -> Table:
