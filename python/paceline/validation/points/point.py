@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
 from paceline._arguments import typed_fields
 from paceline.model import Model
 from paceline.validation.points.workloads import Workload
 
-__all__ = ["METRICS", "Engine", "Point", "Refused", "Server"]
+__all__ = ["METRICS", "Engine", "Point", "Refused", "Server", "Split"]
 
 #: What is scored, by the names of JSON: seconds, and output tokens a second.
 METRICS = ("ttft", "tpot", "e2e", "throughput")
 
 Engine = Literal["vllm", "sglang", "trtllm"]
+
+
+class Split(NamedTuple):
+    """How an instance's GPUs share a model.
+
+    Attributes
+    ----------
+    tensor_parallel
+        GPUs of a rank of attention.
+    data_parallel
+        Ranks of attention that share the experts.
+    expert_parallel
+        Whether GPUs hold whole experts.
+    """
+
+    tensor_parallel: int = 1
+    data_parallel: int = 1
+    expert_parallel: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +49,14 @@ class Server:
         The shape and its types of weights.
     gpu
         The catalog's name.
-    tensor_parallel
-        GPUs of an instance.
-    data_parallel
-        Ranks of attention that share the experts, each of so many GPUs.
-    expert_parallel
-        Whether GPUs hold whole experts.
+    tensor_parallel, data_parallel, expert_parallel
+        How an instance's GPUs share the model: see :class:`Split`.
     instances
         Replicas; with ``prefill``, all of them.
     prefill
         Of them, those that only prefill; 0: prompts and decodes share instances.
+    prefill_split
+        How those share the model; None: as the others do.
     network
         With ``prefill``, the link between instances that is assumed, a port a GPU, where the data do not say
         which it is.
@@ -71,6 +87,7 @@ class Server:
     expert_parallel: bool = False
     instances: int = 1
     prefill: int = 0
+    prefill_split: Split | None = None
     network: str | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
@@ -85,17 +102,28 @@ class Server:
     def assumed(self) -> str:
         """What a replay takes for granted that the data do not say; empty if nothing.
 
-        The network between instances that prefill and that decode; and that ranks of attention have prompts
-        at the same time, for which TensorRT-LLM has them wait (``attention_dp_config.enable_balance``).
+        The network between instances that prefill and that decode; and that ranks of attention have as many
+        tokens as each other in each step: TensorRT-LLM has prompts wait until all ranks have one
+        (``attention_dp_config.enable_balance``), and ranks of instances apart step on their own here.
         """
-        if self.network is not None:
-            return "network"
-        return "balance" if self.data_parallel > 1 and self.engine == "trtllm" else ""
+        ranks = max(self.data_parallel, self.prefilling.data_parallel) > 1
+        balance = ranks and (self.prefill > 0 or self.engine == "trtllm")
+        parts = ("network",) * (self.network is not None) + ("balance",) * balance
+        return " and ".join(parts)
+
+    @property
+    def prefilling(self) -> Server:
+        """The server, with its GPUs shared as those of instances that prefill."""
+        if self.prefill_split is None:
+            return self
+        return replace(self, **self.prefill_split._asdict(), prefill_split=None)
 
     @property
     def gpus(self) -> int:
         """GPUs of all instances."""
-        return self.tensor_parallel * self.data_parallel * self.instances
+        one, other = self.prefilling, self.instances - self.prefill
+        prefill = one.tensor_parallel * one.data_parallel * self.prefill
+        return prefill + self.tensor_parallel * self.data_parallel * other
 
     @property
     def expert_ranks(self) -> int | None:
@@ -165,11 +193,10 @@ class Point:
 
     def _load(self) -> str:
         """Return how requests are sent, or that prefill is apart, or what is assumed."""
-        if self.server.assumed == "balance":
-            return "ranks of attention, balance assumed"
-        if not self.server.prefill:
-            return self.workload.kind
-        return "prefill apart, network assumed" if self.server.network else "prefill apart"
+        assumed = self.server.assumed
+        kind = self.workload.kind if not assumed else "ranks of attention"
+        kind = "prefill apart" if self.server.prefill else kind
+        return f"{kind}, {assumed} assumed" if assumed else kind
 
     def groups(self) -> Mapping[str, str]:
         """Return the group of each kind that the point is in."""

@@ -59,6 +59,12 @@ _MARLIN_FLOPS, _MARLIN_TOKEN_S = 244e12, 230e-9
 _SGLANG_CHUNK = 8192
 
 
+#: GPUs of a node of racks with NVLink between nodes. Engines sum over more of them in kernels of their own
+#: (``allreduce_strategy: MNNVL`` in srt-slurm's recipes); the tables have NCCL's, by which the median of TPOT
+#: on eight GPUs is 50% too high.
+_TRAY = {"gb200": 4, "gb300": 4}
+
+
 class Unserved(Exception):
     """A server cannot be built; the message says why, in words that are counted."""
 
@@ -89,6 +95,8 @@ def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> 
     own = _own(server)
     if own is not None:
         return Table(profile=own)
+    if server.tensor_parallel > _TRAY.get(server.gpu, server.tensor_parallel):
+        raise Unserved("sums over GPUs of several trays, of which the tables have NCCL's alone")
     slow = _marlin_token_s(server)
     gpu = _PROFILE_GPUS.get(server.gpu, server.gpu)
     versions = known.get((gpu, server.engine), ())
@@ -119,15 +127,17 @@ def _own(server: Server) -> str | None:
 def _experts_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> str:
     """Return the engine whose tables have a server's experts; empty: its own.
 
-    InferenceX's scripts of 2026 for DeepSeek under TensorRT-LLM on B200 set ``MOE_BACKEND="TRTLLM"``; those
-    of 2025, which dealt out the experts, ``DEEPGEMM`` in 8 bits, and ``TRTLLM`` in NVFP4, too. Ranks of
-    attention have ``DEEPGEMM`` and ``CUTLASS``. Of 8-bit experts its tables have DeepGEMM's alone, of NVFP4
-    first CUTLASS's, and SGLang's have TensorRT-LLM's of both, by way of FlashInfer.
+    InferenceX's scripts of 2026 for DeepSeek under TensorRT-LLM on B200 set ``MOE_BACKEND="TRTLLM"`` (those
+    for B300 count as the same); those of 2025, which dealt out the experts, ``DEEPGEMM`` in 8 bits, and
+    ``TRTLLM`` in NVFP4, too. Ranks of attention have ``DEEPGEMM`` and ``CUTLASS``. Of 8-bit experts its
+    tables have DeepGEMM's alone, of NVFP4 first CUTLASS's, and SGLang's have TensorRT-LLM's of both, by way
+    of FlashInfer.
     """
-    experts, versions = server.model.experts, known.get((_PROFILE_GPUS["b200"], "sglang"), ())
-    kind = None if experts is None else server.model.expert_dtype
-    theirs = kind == "nvfp4" or (kind == "fp8" and not server.expert_parallel)
-    here = server.engine == "trtllm" and server.gpu == "b200" and server.data_parallel == 1
+    versions = known.get((_PROFILE_GPUS.get(server.gpu, server.gpu), "sglang"), ())
+    kind = None if server.model.experts is None else server.model.expert_dtype
+    eight = kind == "fp8" and server.gpu in ("b200", "b300") and not server.expert_parallel
+    theirs = kind == "nvfp4" or eight
+    here = server.engine == "trtllm" and server.data_parallel == 1
     return f"sglang/{versions[-1]}" if here and theirs and versions else ""
 
 
@@ -169,32 +179,39 @@ def cluster_of(
         If it cannot be built: no kernels, or no memory for KV.
     """
     try:
-        instance = Instance(
-            model=server.model,
-            gpu=server.gpu,
-            tensor_parallel=server.tensor_parallel,
-            num_blocks=_blocks(server),
-            gpu_memory_utilization=_MEMORY if server.memory is None else server.memory,
-            kv_dtype=server.kv_dtype,
-            max_model_len="auto",
-            block_tokens=_BLOCK_TOKENS[server.engine],
-            cost=table_of(server, known)
-            if cost == "tables"
-            else Roofline(expert_parallel=server.expert_parallel, data_parallel=server.data_parallel),
-        )
+        decodes = server.data_parallel * [_instance(server, cost, known)]
+        prefills: list[Instance] = []
+        if server.prefill:
+            prefills = server.prefilling.data_parallel * [_instance(server.prefilling, cost, known)]
         port = Medium.load(server.network or "nvlink-h100").beside(server.tensor_parallel)
         links = Links(port=port) if server.prefill else None
-        # Ranks that step on their own count the others as having as many tokens. Rooflines have no other way,
-        # and TensorRT-LLM has prompts wait until all ranks have one (attention_dp_config.enable_balance).
+        # Ranks that step on their own count the others as having as many tokens; rooflines have no other way.
         together = cost == "tables" and server.data_parallel > 1 and not server.assumed
-        count = server.instances * server.data_parallel
-        cluster = Cluster(count * [instance], links=links, lockstep=together)
+        instances = server.prefill * prefills + (server.instances - server.prefill) * decodes
+        cluster = Cluster(instances, links=links, lockstep=together)
         host = _host(server, cost) if hosts else None
         return cluster if host is None else host.on(cluster)
     except FitError as error:
         raise Unserved(f"the weights leave no memory for KV, by {_RULES[server.engine]}'s rule") from error
     except ConfigError as error:
         raise Unserved(_in_few_words(str(error))) from error
+
+
+def _instance(server: Server, cost: Cost, known: Mapping[tuple[str, str], Sequence[str]]) -> Instance:
+    """Return an instance of a server, or a rank of one."""
+    return Instance(
+        model=server.model,
+        gpu=server.gpu,
+        tensor_parallel=server.tensor_parallel,
+        num_blocks=_blocks(server),
+        gpu_memory_utilization=_MEMORY if server.memory is None else server.memory,
+        kv_dtype=server.kv_dtype,
+        max_model_len="auto",
+        block_tokens=_BLOCK_TOKENS[server.engine],
+        cost=table_of(server, known)
+        if cost == "tables"
+        else Roofline(expert_parallel=server.expert_parallel, data_parallel=server.data_parallel),
+    )
 
 
 def _blocks(server: Server) -> int | None:
@@ -259,8 +276,8 @@ def policy_of(server: Server) -> Policy:
     if server.prefill:
         _check.count("instances that decode", server.instances - server.prefill)
         return disaggregated(
-            prefill=server.prefill,
-            decode=server.instances - server.prefill,
+            prefill=server.prefill * server.prefilling.data_parallel,
+            decode=(server.instances - server.prefill) * server.data_parallel,
             scheduler=one.scheduler,  # type: ignore[arg-type]  # one, not by pool
         )
     if server.data_parallel > 1:

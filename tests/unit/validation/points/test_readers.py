@@ -218,18 +218,16 @@ def test_rows_of_low_quality_and_of_other_designs_are_refused(tmp_path: Path) ->
     changes: list[dict[str, Any]] = [
         {"src": "together-tuned"},
         {"disagg": True, "prefill_num_workers": 0},
-        {"disagg": True, "prefill_tp": 4},
+        {"disagg": True, "decode_tp": 16},
         {"spec_method": "mtp"},
-        {"decode_dp_attention": True, "disagg": True},
         {"decode_tp": 8, "decode_ep": 2},
     ]
     write(tmp_path / "a.csv", [{**samples.INFERENCEX, **changed} for changed in changes])
     words = (
         "low quality",
         "do not describe",
-        "split in different ways",
+        "more than eight GPUs",
         "drafts",
-        "attention data",
         "both split and dealt out",
     )
     found = refusals(tmp_path)
@@ -250,6 +248,29 @@ def test_instances_apart_are_joined_by_a_network_that_is_assumed(tmp_path: Path)
     )
     assert (point.groups()["load"], point.in_flight) == ("prefill apart, network assumed", 2.0)
     assert "throughput" not in point.measured, "the data have it by GPUs of both kinds"
+
+
+def test_instances_that_prefill_are_split_in_a_way_of_their_own(tmp_path: Path) -> None:
+    apart = {"disagg": True, "framework": "dynamo-trt", "decode_num_workers": 3, "decode_tp": 8}
+    ranks = {"prefill_tp": 4, "prefill_ep": 4, "prefill_dp_attention": True}
+    write(tmp_path / "a.csv", [{**samples.INFERENCEX, **apart, **ranks}])
+    point = only_point(tmp_path)
+    # One instance of four GPUs and three of eight.
+    assert (point.server.gpus, point.server.instances) == (28, 4)
+    assert (point.server.tensor_parallel, point.server.prefilling.data_parallel) == (8, 4)
+    assert point.groups()["load"] == "prefill apart, network and balance assumed"
+
+
+def test_a_recipe_says_how_gpus_share_attention_where_data_have_a_split_of_one(tmp_path: Path) -> None:
+    # srt-slurm's gb200-fp8/1k1k/low-latency.yaml: tensor-parallel-size: 4, data-parallel-size: 1.
+    shape = {"disagg": True, "framework": "dynamo-sglang", "hardware": "gb200", "model": "deepseek-r1"}
+    one = {f"{side}_{what}": 1 for side in ("prefill", "decode") for what in ("tp", "ep")}
+    ranks = {"prefill_dp_attention": True, "decode_dp_attention": True, "precision": "fp8"}
+    gpus = {"num_prefill_gpu": 4, "num_decode_gpu": 16, "decode_num_workers": 4}
+    write(tmp_path / "a.csv", [{**samples.INFERENCEX, **shape, **one, **ranks, **gpus}])
+    server = only_point(tmp_path).server
+    assert (server.parallel, server.gpus) == ("1P4D, TP 4", 20)
+    assert server.assumed == "network"
 
 
 def test_a_saturated_server_takes_a_token_for_each_running_request_in_turn(tmp_path: Path) -> None:

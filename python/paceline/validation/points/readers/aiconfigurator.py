@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paceline.validation.points.names import gpu_of, model_of
-from paceline.validation.points.point import Engine, Point, Server
+from paceline.validation.points.point import Engine, Point, Server, Split
+from paceline.validation.points.readers.inferencex import NETWORKS
 from paceline.validation.points.readers.scripts import Flags, deals_out, fitted_on, flags_of
+from paceline.validation.points.readers.splits import by_recipe, split_of
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import (
     APART,
-    APART_RANKS,
     DRAFTS,
-    MIXED_EXPERTS,
-    WIDE,
+    UNKNOWN_RANKS,
     NotModelled,
 )
 from paceline.validation.points.workloads import Closed
@@ -99,9 +99,14 @@ def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
     name = "deepseek-r1" if str(row.get("id")).startswith("dsr1_") else row["model_path"]
     model, precision = model_of(name, row["precision"] or row["gemm_quant_mode"])
     gpu = gpu_of(row["system"])
-    if row["mode"] != "agg":
-        raise NotModelled(APART)
-    tensor, data, whole = _split(row, mixture=model.experts is not None)
+    prefill, decode = _instances(row)
+    split = apart = _split(row, mixture=model.experts is not None) if not prefill else _side(row, "decode")
+    network = None
+    if prefill:
+        apart, network = _side(row, "prefill"), NETWORKS.get(gpu)
+        if network is None:
+            raise NotModelled(APART)
+    gpus = split.tensor_parallel * split.data_parallel
     version = row["backend_version"] or ""
     version = version if version[:1].isdigit() else ""
     # Means of these runs contain a stall: see the reader of InferenceX's own data, which have percentiles.
@@ -109,15 +114,16 @@ def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
     ttft = None if stalls else 1e-3 * row["silicon_ttft_ms"]
     measured = known(ttft=ttft, tpot=1e-3 * row["silicon_tpot_ms"])
     sweep = row["source"].startswith(_SWEEP)
-    whole = whole or deals_out(_ENGINES[row["backend"]], model.name, gpu, version)
+    whole = split.expert_parallel or deals_out(_ENGINES[row["backend"]], model.name, gpu, version)
     key = (row["backend"], version, model.name)
     least = _LEAST.get(key) if sweep else None
     engine, concurrency = _ENGINES[row["backend"]], row["concurrency"]
     fitted = "how equal lengths are" if least else fitted_on(engine, version, model.name, gpu)
+    fitted = "" if prefill else fitted
     flags = (
         _sweep_flags(key, precision, concurrency)
         if sweep
-        else flags_of(engine, model, gpu, (tensor * data, whole), (row["isl"], concurrency), version)
+        else flags_of(engine, model, gpu, (gpus, whole), (row["isl"], concurrency), version)
     )
     return Point(
         id=place,
@@ -126,9 +132,13 @@ def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
             version=version,
             model=model,
             gpu=gpu,
-            tensor_parallel=tensor,
-            data_parallel=data,
+            tensor_parallel=split.tensor_parallel,
+            data_parallel=split.data_parallel,
             expert_parallel=whole,
+            instances=prefill + decode,
+            prefill=prefill,
+            prefill_split=None if apart == split else apart,
+            network=network,
             **flags._asdict(),
         ),
         precision=precision,
@@ -140,7 +150,7 @@ def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
             least=least or 0.8,
         ),
         measured=measured,
-        in_flight=concurrency / data,
+        in_flight=concurrency / decode / split.data_parallel,
         fitted=fitted,
     )
 
@@ -173,18 +183,41 @@ def _check_modelled(row: Row, undrafted: _Undrafted) -> None:
         raise NotModelled("the requests in flight are not in the data")
     if row["backend_version"] == "0.12.0" and "Llama-3.1-8B" in row["model_path"]:
         raise NotModelled("doubtful: its concurrency implies 1.5 PFLOP/s of an H200")
-    sides = ("prefill_attention_dp_size", "decode_attention_dp_size")
-    if any((row.get(side) or 1) > 1 for side in sides):
-        raise NotModelled(APART_RANKS)
-    if (row["pp_size"] or 1) > 1:
+    if any((row.get(name) or 1) > 1 for name in ("pp_size", "prefill_pp_size", "decode_pp_size")):
         raise NotModelled("pipeline parallelism")
     ranks = row["attention_dp_size"] or 1
     if row["batch_size"] is not None and row["batch_size"] * ranks != row["concurrency"]:
         raise NotModelled("a batch that is not the concurrency, for a reason that is not in the data")
 
 
-def _split(row: Row, *, mixture: bool) -> tuple[int, int, bool]:
-    """Return GPUs of a rank of attention, such ranks, and whether GPUs hold whole experts.
+def _instances(row: Row) -> tuple[int, int]:
+    """Return the instances that prefill and those that decode; one that does both counts as the latter.
+
+    Raises
+    ------
+    NotModelled
+        If the data do not list them.
+    """
+    if row["mode"] == "agg":
+        return 0, 1
+    prefill, decode = row.get("prefill_num_workers"), row.get("decode_num_workers")
+    if not prefill or not decode:
+        raise NotModelled(APART)
+    return prefill, decode
+
+
+def _side(row: Row, side: str) -> Split:
+    """Return how instances that prefill or that decode share the model."""
+    tensor, data = row[f"{side}_tp_size"], row[f"{side}_attention_dp_size"] or 1
+    if data > 1 and tensor > 1:
+        raise NotModelled(UNKNOWN_RANKS)
+    dealt = row[f"{side}_moe_ep_size"] or 1
+    sum_up = row["backend"] == "sglang" and row["system"].startswith("gb") and by_recipe(data, dealt)
+    return split_of(tensor * data, dealt, ranks=data > 1 and not sum_up)
+
+
+def _split(row: Row, *, mixture: bool) -> Split:
+    """Return how an instance's GPUs share the model.
 
     Where ``moe_tp_size`` and ``moe_ep_size`` are the same, ``tp_size`` or ``attention_dp_size`` is their
     product: InferenceX lists the same runs with so many GPUs and the experts dealt out over them, and its
@@ -201,17 +234,13 @@ def _split(row: Row, *, mixture: bool) -> tuple[int, int, bool]:
     tensor, split, dealt = row["tp_size"], row["moe_tp_size"] or 1, row["moe_ep_size"] or 1
     data = row["attention_dp_size"] or 1
     if not mixture and data == 1:
-        return tensor, 1, False
+        return Split(tensor)
     if data > 1 and tensor == data and dealt == data * tensor:
-        return (tensor, 1, True) if row["system"].startswith("h100") else (1, data, True)
+        return split_of(data, data, ranks=not row["system"].startswith("h100"))
     if data > 1 and tensor == 1 and split in (1, dealt) and data == split * dealt:
-        return 1, dealt, dealt > 1
+        return split_of(dealt, dealt, ranks=True)
     if data > 1:
-        raise NotModelled("attention data parallelism, of ranks that the data do not describe")
+        raise NotModelled(UNKNOWN_RANKS)
     if split == dealt and tensor == split * dealt:
-        tensor, split = dealt, 1
-    if tensor > 8:
-        raise NotModelled(WIDE)
-    if split > 1 and dealt > 1:
-        raise NotModelled(MIXED_EXPERTS)
-    return tensor, 1, dealt > 1
+        tensor = dealt
+    return split_of(tensor, dealt, ranks=False)

@@ -6,20 +6,18 @@ from pathlib import Path
 from typing import Literal
 
 from paceline.validation.points.names import engine_version, gpu_of, model_of
-from paceline.validation.points.point import Engine, Point, Server
+from paceline.validation.points.point import Engine, Point, Server, Split
 from paceline.validation.points.readers.scripts import deals_out, fitted_on, flags_of
+from paceline.validation.points.readers.splits import by_recipe, split_of
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import (
     APART,
-    APART_RANKS,
     DRAFTS,
-    MIXED_EXPERTS,
-    WIDE,
     NotModelled,
 )
 from paceline.validation.points.workloads import Closed
 
-__all__ = ["COLUMNS", "read"]
+__all__ = ["COLUMNS", "NETWORKS", "read"]
 
 COLUMNS = ("framework", "conc", "median_tpot", "median_ttft", "decode_tp", "decode_ep", "is_multinode")
 _ENGINES: dict[str, Engine] = {
@@ -32,9 +30,10 @@ _ENGINES: dict[str, Engine] = {
 }
 #: Between instances that prefill and that decode, a port a GPU. The data do not say: it is taken that nodes
 #: of eight GPUs have as many adapters of 400 Gb/s, and racks of GB200 and GB300 NVLink.
-_NETWORKS = {
+NETWORKS = {
     "h200": "infiniband-ndr",
     "b200": "infiniband-ndr",
+    "b300": "infiniband-ndr",
     "gb200": "nvlink-gb200",
     "gb300": "nvlink-gb200",
 }
@@ -55,24 +54,20 @@ def _point(place: str, row: Row) -> Point:
         raise NotModelled("doubtful: a set of low quality")
     if row["spec_method"] != "none":
         raise NotModelled(DRAFTS)
-    ranks = row["decode_dp_attention"] or row["prefill_dp_attention"]
-    if ranks and (row["disagg"] or row["is_multinode"]):
-        raise NotModelled(APART_RANKS)
     model, precision = model_of(row["model"], row["precision"])
     gpu = gpu_of(row["hardware"])
     prefill, decode = _instances(row)
-    network = _NETWORKS.get(gpu) if prefill else None
+    network = NETWORKS.get(gpu) if prefill else None
     if prefill and network is None:
         raise NotModelled(APART)
-    gpus, dealt = row["decode_tp"], row["decode_ep"] or 1
-    if dealt not in (1, gpus):
-        raise NotModelled(MIXED_EXPERTS)
-    tensor, data = (1, gpus) if ranks else (gpus, 1)
+    split = _split(row, "decode")
+    gpus, dealt = split.tensor_parallel * split.data_parallel, split.expert_parallel
+    apart = _split(row, "prefill") if prefill else split
     statistic: Literal["mean", "median"] = "median" if row["mean_tpot"] is None or _stalls(row) else "mean"
     throughput = row["output_tput_per_gpu"]
     engine = _ENGINES[row["framework"]]
     version = engine_version(row["image"])
-    flags = flags_of(engine, model, gpu, (gpus, dealt > 1), (row["isl"], row["conc"]), version)
+    flags = flags_of(engine, model, gpu, (gpus, dealt), (row["isl"], row["conc"]), version)
     return Point(
         id=place,
         server=Server(
@@ -80,11 +75,12 @@ def _point(place: str, row: Row) -> Point:
             version=version,
             model=model,
             gpu=gpu,
-            tensor_parallel=tensor,
-            data_parallel=data,
-            expert_parallel=dealt > 1 or deals_out(engine, model.name, gpu, version),
+            tensor_parallel=split.tensor_parallel,
+            data_parallel=split.data_parallel,
+            expert_parallel=dealt or deals_out(engine, model.name, gpu, version),
             instances=prefill + decode,
             prefill=prefill,
+            prefill_split=None if apart == split else apart,
             network=network,
             **flags._asdict(),
         ),
@@ -103,10 +99,22 @@ def _point(place: str, row: Row) -> Point:
             throughput=None if prefill or throughput is None or statistic == "median" else throughput * gpus,
         ),
         statistic=statistic,
-        in_flight=row["conc"] / decode / data,
+        in_flight=row["conc"] / decode / split.data_parallel,
         fitted="" if prefill else fitted_on(engine, version, model.name, gpu),
         mean_tpot=row["mean_tpot"],
     )
+
+
+def _split(row: Row, side: str) -> Split:
+    """Return how instances that prefill or that decode share the model.
+
+    Ranks of attention are as many as ``tp``, or of one GPU each: then the instances' GPUs say how many.
+    """
+    gpus, dealt, ranks = row[f"{side}_tp"], row[f"{side}_ep"] or 1, bool(row[f"{side}_dp_attention"])
+    if ranks and gpus == 1 and row["disagg"]:
+        gpus = row[f"num_{side}_gpu"] // row[f"{side}_num_workers"]
+        ranks = not by_recipe(gpus, dealt)
+    return split_of(gpus, dealt, ranks=ranks)
 
 
 def _stalls(row: Row) -> bool:
@@ -121,14 +129,10 @@ def _instances(row: Row) -> tuple[int, int]:
     Raises
     ------
     NotModelled
-        If the data do not list them, or they are split in different ways.
+        If the data do not list them.
     """
     if not (row["disagg"] or row["is_multinode"]):
         return 0, 1
     if not row["prefill_num_workers"] or not row["decode_num_workers"]:
         raise NotModelled(APART)
-    if row["decode_tp"] > 8:
-        raise NotModelled(WIDE)
-    if (row["prefill_tp"], row["prefill_ep"]) != (row["decode_tp"], row["decode_ep"]):
-        raise NotModelled("prefill and decode apart, split in different ways")
     return row["prefill_num_workers"], row["decode_num_workers"]

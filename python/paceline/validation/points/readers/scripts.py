@@ -81,7 +81,7 @@ def _sglang(gpu: str, tensor: int, concurrency: int) -> Flags:
     """Return the flags of DeepSeek under SGLang; in NVFP4 with no GPUs, as they do not depend on these."""
     if gpu == "h200":  # dsr1_fp8_h200.sh
         return Flags(max_num_batched_tokens=32768, memory=0.82)
-    if tensor == 4:  # dsr1_fp8_b200.sh
+    if tensor == 4 or gpu.startswith("gb"):  # dsr1_fp8_b200.sh, srt-slurm's low-latency.yaml of GB200
         return Flags(max_num_batched_tokens=8192, receive_interval=10, memory=0.95, kv_dtype="fp8")
     interval = 30 if concurrency >= 16 else 10
     if not tensor:  # dsr1_fp4_b200.sh, of 2025 as of 2026
