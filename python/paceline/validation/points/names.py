@@ -10,7 +10,7 @@ from paceline.model import Model
 from paceline.validation.points.refusals import NotModelled
 from paceline.validation.resolving import find_model
 
-__all__ = ["engine_version", "gpu_of", "model_of"]
+__all__ = ["engine_version", "gpu_of", "model_of", "trtllm_version"]
 
 #: Models of the same shape as one of the catalog, by what is left of their names.
 _SAME_SHAPE = {
@@ -92,6 +92,21 @@ def model_of(name: str, precision: str | None) -> tuple[Model, str]:
             return model, "mxfp4" if four_bits else "fp8"
         return model, "bf16"
     raise NotModelled(f"weights in {precision}")
+
+
+#: TensorRT-LLM in Dynamo's images, whose tags have Dynamo's version (docs.nvidia.com/dynamo, support matrix).
+_IN_DYNAMO = {f"0.8.1.post{patch}": f"1.2.0rc6.post{patch}" for patch in (1, 2, 3)}
+
+
+def trtllm_version(version: str) -> str:
+    """Return a version of TensorRT-LLM, of Dynamo's where that is named; empty if it is not known.
+
+    Examples
+    --------
+    >>> trtllm_version("0.8.1.post2"), trtllm_version("1.2.0rc2"), trtllm_version("0.5.1-rc0.pre3")
+    ('1.2.0rc6.post2', '1.2.0rc2', '')
+    """
+    return _IN_DYNAMO.get(version, "" if version.startswith("0.") else version)
 
 
 def engine_version(image: str | None) -> str:

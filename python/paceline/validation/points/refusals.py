@@ -17,7 +17,7 @@ ATTENTION_PARALLEL = "attention data parallelism"
 DRAFTS = "drafts tokens (MTP), of an acceptance that the data do not have"
 MIXED_EXPERTS = "experts that are both split and dealt out"
 UNKNOWN_RANKS = f"{ATTENTION_PARALLEL}, of ranks that the data do not describe"
-WIDE = "more than eight GPUs an instance, of whose exchanges there are no tables"
+WIDE = "more than eight GPUs an instance, of whose exchanges no tables are imported"
 
 
 class NotModelled(Exception):

@@ -59,10 +59,9 @@ _MARLIN_FLOPS, _MARLIN_TOKEN_S = 244e12, 230e-9
 _SGLANG_CHUNK = 8192
 
 
-#: GPUs of a node of racks with NVLink between nodes. Engines sum over more of them in kernels of their own
-#: (``allreduce_strategy: MNNVL`` in srt-slurm's recipes); the tables have NCCL's, by which the median of TPOT
-#: on eight GPUs is 50% too high.
-_TRAY = {"gb200": 4, "gb300": 4}
+#: GPUs of a node of GB200. TensorRT-LLM sums over more of them in kernels of its own (``allreduce_strategy:
+#: MNNVL`` in srt-slurm's recipes); the tables have NCCL's, by which the median of TPOT is 50% too high.
+_TRAY = 4
 
 
 class Unserved(Exception):
@@ -95,7 +94,7 @@ def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> 
     own = _own(server)
     if own is not None:
         return Table(profile=own)
-    if server.tensor_parallel > _TRAY.get(server.gpu, server.tensor_parallel):
+    if (server.gpu, server.engine) == ("gb200", "trtllm") and server.tensor_parallel > _TRAY:
         raise Unserved("sums over GPUs of several trays, of which the tables have NCCL's alone")
     slow = _marlin_token_s(server)
     gpu = _PROFILE_GPUS.get(server.gpu, server.gpu)

@@ -207,7 +207,8 @@ def test_a_sweep_whose_ttft_rises_with_its_answers_runs_one_request_fewer(tmp_pa
 
 def test_points_to_which_something_was_fitted_say_so(tmp_path: Path) -> None:
     bare = {"framework": "trt", "image": ""}
-    rows = [{**samples.INFERENCEX, **changed} for changed in ({}, {"framework": "trt"}, bare)]
+    named = {"framework": "trt", "image": "nvcr.io/nvidia/tensorrt-llm/release:1.2.0rc2"}
+    rows = [{**samples.INFERENCEX, **changed} for changed in ({}, named, bare)]
     write(tmp_path / "a.csv", rows)
     found = [one.fitted for one in read_points(tmp_path) if isinstance(one, Point)]
     # The sample is gpt-oss-120b on H200, whose experts run in Marlin's kernels under vLLM.

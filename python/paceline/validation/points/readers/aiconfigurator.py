@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from paceline.validation.points.names import gpu_of, model_of
+from paceline.validation.points.names import gpu_of, model_of, trtllm_version
 from paceline.validation.points.point import Engine, Point, Server, Split
 from paceline.validation.points.readers.inferencex import NETWORKS
 from paceline.validation.points.readers.scripts import Flags, deals_out, fitted_on, flags_of
@@ -109,6 +109,7 @@ def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
     gpus = split.tensor_parallel * split.data_parallel
     version = row["backend_version"] or ""
     version = version if version[:1].isdigit() else ""
+    version = trtllm_version(version) if row["backend"] == "trtllm" else version
     # Means of these runs contain a stall: see the reader of InferenceX's own data, which have percentiles.
     stalls = row["backend"] == "sglang" and gpu == "b200" and not version
     ttft = None if stalls else 1e-3 * row["silicon_ttft_ms"]

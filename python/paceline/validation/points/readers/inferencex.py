@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from paceline.validation.points.names import engine_version, gpu_of, model_of
+from paceline.validation.points.names import engine_version, gpu_of, model_of, trtllm_version
 from paceline.validation.points.point import Engine, Point, Server, Split
 from paceline.validation.points.readers.scripts import deals_out, fitted_on, flags_of
 from paceline.validation.points.readers.splits import by_recipe, split_of
@@ -67,6 +67,7 @@ def _point(place: str, row: Row) -> Point:
     throughput = row["output_tput_per_gpu"]
     engine = _ENGINES[row["framework"]]
     version = engine_version(row["image"])
+    version = trtllm_version(version) if engine == "trtllm" else version
     flags = flags_of(engine, model, gpu, (gpus, dealt), (row["isl"], row["conc"]), version)
     return Point(
         id=place,
