@@ -107,9 +107,7 @@ def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
         if network is None:
             raise NotModelled(APART)
     gpus = split.tensor_parallel * split.data_parallel
-    version = row["backend_version"] or ""
-    version = version if version[:1].isdigit() else ""
-    version = trtllm_version(version) if row["backend"] == "trtllm" else version
+    version = _version(row)
     # Means of these runs contain a stall: see the reader of InferenceX's own data, which have percentiles.
     stalls = row["backend"] == "sglang" and gpu == "b200" and not version
     ttft = None if stalls else 1e-3 * row["silicon_ttft_ms"]
@@ -154,6 +152,14 @@ def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
         in_flight=concurrency / decode / split.data_parallel,
         fitted=fitted,
     )
+
+
+def _version(row: Row) -> str:
+    """Return the engine's version; empty if the row has none, or a word."""
+    version = row["backend_version"] or ""
+    if not version[:1].isdigit():
+        return ""
+    return trtllm_version(version) if row["backend"] == "trtllm" else version
 
 
 def _sweep_flags(key: tuple[str, str, str], precision: str, concurrency: int) -> Flags:
