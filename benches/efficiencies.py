@@ -38,14 +38,17 @@ SYSTEMS = {
     "h200": "h200_sxm",
     "b200": "b200_sxm",
     "gb200": "gb200",
+    "b300": "b300_sxm",
+    "gb300": "gb300",
 }
 ENGINES = ("sglang", "trtllm", "vllm")
 #: What the tables call a type of weights, the one that engines choose first.
-MATRICES = {"bfloat16": ("bfloat16",), "fp8": ("fp8_block", "fp8")}
+MATRICES = {"bfloat16": ("bfloat16",), "fp8": ("fp8_block", "fp8"), "nvfp4": ("nvfp4",)}
 EXPERTS = {
     "bfloat16": ("bfloat16",),
     "fp8": ("fp8_block", "fp8"),
     "mxfp4": ("w4a8_mxfp4_mxfp8", "w4a16_mxfp4"),
+    "nvfp4": ("nvfp4",),
 }
 ROUTING = "power_law_1.01"
 START = {"kernel_s": 1e-5, "memory": 0.7, "matmul": 0.5}
@@ -161,8 +164,8 @@ def work_of(moved: Floats, flops: Floats, peak: float, gpu: Gpu, milliseconds: F
 
 def peak_of(gpu: Gpu, name: str) -> float:
     """Return the arithmetic of kernels with weights of a type."""
-    narrow = name.startswith("fp8") and gpu.fp8_flop_per_s
-    return gpu.fp8_flop_per_s if narrow and gpu.fp8_flop_per_s else gpu.bf16_flop_per_s
+    narrow = gpu.fp8_flop_per_s if name.startswith("fp8") else None
+    return (gpu.fp4_flop_per_s if name == "nvfp4" else narrow) or gpu.bf16_flop_per_s
 
 
 def matrices(database: Database, gpu: Gpu, dtype: str) -> Callable[[str], Work | None]:

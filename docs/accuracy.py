@@ -47,8 +47,12 @@ QUANTILES = tuple(f"p{100 * share:.0f}" for share in SHARES)
 DOMAIN = (0.08, 6.0)
 Point = Mapping[str, Any]
 
-#: What a point's load is called where its instances are joined by a network that is assumed.
-ASSUMED = "prefill apart, network assumed"
+#: What a point's load is called where the data do not say what a replay needs: which of it is assumed.
+ASSUMED = (
+    "prefill apart, network assumed",
+    "prefill apart, network and balance assumed",
+    "ranks of attention, balance assumed",
+)
 #: The aims of issue 33 by kind of point: TPOT's median and ninetieth percentile, then TTFT's, in per cent.
 AIMS: Sequence[tuple[str, Callable[[Point], bool], tuple[int, int, int, int]]] = (
     (
@@ -67,9 +71,9 @@ AIMS: Sequence[tuple[str, Callable[[Point], bool], tuple[int, int, int, int]]] =
         lambda p: waits(p) and p["layers"] == "mixture" and vllm(p),
         (7, 18, 15, 35),
     ),
-    ("SGLang, TensorRT-LLM", lambda p: not vllm(p) and p["load"] != ASSUMED, (7, 18, 20, 40)),
+    ("SGLang, TensorRT-LLM", lambda p: not vllm(p) and p["load"] not in ASSUMED, (7, 18, 20, 40)),
     ("prefill apart", lambda p: p["load"] == "prefill apart", (12, 25, 15, 30)),
-    (ASSUMED, lambda p: p["load"] == ASSUMED, (12, 25, 15, 30)),
+    *((load, lambda p, load=load: p["load"] == load, (12, 25, 15, 30)) for load in ASSUMED),
 )
 
 
@@ -247,7 +251,7 @@ def held(host: EngineHost, point: Point) -> bool:
     """Whether a point's engine and version are a host's; a version that is not known counts as a new one."""
     engine, _, version = str(point["engine"]).partition(" ")
     newest = version == "?" and host == EngineHost.newest(engine)
-    known = point["load"] != ASSUMED
+    known = point["load"] not in ASSUMED
     return engine == host.engine and known and (newest or host.holds_for(version))
 
 
@@ -278,7 +282,7 @@ def ratios(found: Mapping[str, Any]) -> pl.DataFrame:
     """Return quantiles of predicted over measured, by metric, engine and load."""
     groups: dict[tuple[str, str, str], list[float]] = {}
     for one in found["points"]:
-        if one["load"] == ASSUMED:
+        if one["load"] in ASSUMED:
             continue
         engine = ENGINES[str(one["engine"]).split()[0]]
         for metric, error in one["errors"].items():

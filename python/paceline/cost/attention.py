@@ -16,7 +16,7 @@ class Attention:
     Parameters
     ----------
     matrices
-        Inputs and outputs of its matrix multiplications.
+        Inputs and outputs of its matrix multiplications, the output projection last.
     elementwise
         Numbers that a token's rotary positions, and norms of queries and keys, read and write.
     kv_bytes

@@ -11,32 +11,32 @@ __all__ = ["Matrix", "elementwise_numbers", "expert_numbers", "matrices_of"]
 
 
 class Matrix(NamedTuple):
-    """A matrix on one rank.
-
-    ``dtype`` is that of its weights where they differ from the model's other matrices.
-    """
+    """A matrix on one rank, with the type of its weights."""
 
     inputs: int
     outputs: int
     layers: int
-    dtype: str | None = None
+    dtype: str
 
 
 def matrices_of(model: Model, attention: Attention, ranks: int) -> list[Matrix]:
     """Return all matrices but tables and routed experts, on one of ``ranks`` tensor-parallel ranks."""
     layers, hidden = model.layers, model.hidden_size
-    matrices = [Matrix(inputs, outputs, model.attention_layers) for inputs, outputs in attention.matrices]
+    other = model.matrix_dtype
+    *before, after = attention.matrices
+    matrices = [Matrix(*of, model.attention_layers, model.projection_dtype) for of in before]
+    matrices.append(Matrix(*after, model.attention_layers, model.output_projection_dtype))
     recurrent = model.recurrent
     if recurrent is not None:
         matrices += [
-            Matrix(hidden, recurrent.projected(ranks), recurrent.layers),
-            Matrix(recurrent.inner // ranks, hidden, recurrent.layers),
+            Matrix(hidden, recurrent.projected(ranks), recurrent.layers, other),
+            Matrix(recurrent.inner // ranks, hidden, recurrent.layers, other),
         ]
     if model.dense_layers:
         mlp = model.intermediate_size // ranks
         matrices += [
-            Matrix(hidden, (model.mlp_matrices - 1) * mlp, model.dense_layers),
-            Matrix(mlp, hidden, model.dense_layers),
+            Matrix(hidden, (model.mlp_matrices - 1) * mlp, model.dense_layers, other),
+            Matrix(mlp, hidden, model.dense_layers, other),
         ]
     experts = model.experts
     if experts is not None:
@@ -44,7 +44,10 @@ def matrices_of(model: Model, attention: Attention, ranks: int) -> list[Matrix]:
         matrices.append(Matrix(hidden, experts.count, mixed, model.dtype))
         if experts.shared_intermediate_size:
             shared = experts.shared_intermediate_size // ranks
-            matrices += [Matrix(hidden, 2 * shared, mixed), Matrix(shared, hidden, mixed)]
+            matrices += [
+                Matrix(hidden, 2 * shared, mixed, other),
+                Matrix(shared, hidden, mixed, other),
+            ]
     return matrices
 
 

@@ -14,7 +14,7 @@ from paceline.cost.states import states_of
 from paceline.hardware import Gpu
 from paceline.hardware.efficiency import Efficiency, KernelEfficiency
 from paceline.model import Model
-from paceline.model.dtypes import WEIGHT_BYTES
+from paceline.model.dtypes import NORM_BYTES, WEIGHT_BYTES
 
 __all__ = ["PAIR_FRACTION_BITS", "Rank"]
 
@@ -22,8 +22,9 @@ PAIR_FRACTION_BITS = 20  # as rust/core/src/cost/roofline/attention.rs
 
 
 def _peak(gpu: Gpu, dtype: str) -> float:
-    """Return the arithmetic with weights of a type: at 8 bits if the GPU can, else widened to 16."""
-    return gpu.fp8_flop_per_s if dtype == "fp8" and gpu.fp8_flop_per_s else gpu.bf16_flop_per_s
+    """Return the arithmetic with weights of a type: at 8 or 4 bits if the GPU can, else widened to 16."""
+    narrow = {"fp8": gpu.fp8_flop_per_s, "nvfp4": gpu.fp4_flop_per_s}.get(dtype)
+    return narrow or gpu.bf16_flop_per_s
 
 
 class Rank:
@@ -50,7 +51,6 @@ class Rank:
         self.number = model.kv_dtype_bytes(model.dtype)  # bytes of an activation
         self.attention = attention_of(model, tensor_parallel, kv_dtype)
         self.vocab = model.vocab_size / tensor_parallel
-        self.dtype = model.dtype if model.weight_dtype == "auto" else model.weight_dtype
         self.bandwidth = gpu.bandwidth_bytes_per_s * efficiency.memory
         self.attention_bandwidth = gpu.bandwidth_bytes_per_s * efficiency.attention_memory
         self.attention_arithmetic = gpu.bf16_flop_per_s * efficiency.attention_matmul
@@ -129,8 +129,8 @@ class Rank:
         """Return the matrices that every token passes: attention's, dense MLPs, shared experts, routers."""
         return [self._linear(*matrix) for matrix in matrices_of(self.model, self.attention, self.ranks)]
 
-    def _linear(self, inputs: float, outputs: float, times: int, dtype: str | None = None) -> dict[str, int]:
-        weights, dtype = inputs * outputs, dtype or self.dtype
+    def _linear(self, inputs: float, outputs: float, times: int, dtype: str) -> dict[str, int]:
+        weights = inputs * outputs
         reached = self.efficiency.of_matrices(dtype)
         bandwidth = self.gpu.bandwidth_bytes_per_s * reached.memory
         arithmetic = _peak(self.gpu, dtype) * reached.matmul
@@ -166,14 +166,14 @@ class Rank:
 
     def _all_reduce(self) -> list[dict[str, int]]:
         """Return the ways to reduce, each as a line in the tokens, over a whole step."""
-        times = self.model.sublayers + 1
-        message = self.model.hidden_size * self.number
+        norms = self.model.norm_reductions
+        times = self.model.sublayers + 1 + norms
+        sent = (times - norms) * self.model.hidden_size * self.number + norms * NORM_BYTES
         ways = all_reduce_ways(
             self.efficiency, ranks=self.ranks, link=self.link, link_bytes_per_s=self.link_bytes_per_s
         )
         return [
-            {"fixed": ticks(times * way.latency_s), "token": ticks(times * message * way.s_per_byte)}
-            for way in ways
+            {"fixed": ticks(times * way.latency_s), "token": ticks(sent * way.s_per_byte)} for way in ways
         ]
 
     def _exchange(self) -> list[dict[str, int]]:

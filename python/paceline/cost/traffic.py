@@ -18,7 +18,7 @@ from paceline.cost.mixture import shared_experts
 from paceline.cost.states import states_of
 from paceline.hardware.energy import Energy
 from paceline.model import Model
-from paceline.model.dtypes import WEIGHT_BYTES
+from paceline.model.dtypes import NORM_BYTES, WEIGHT_BYTES
 from paceline.model.weights import count_weights
 
 __all__ = ["LOAD_FRACTION_BITS", "traffic_wire"]
@@ -108,10 +108,11 @@ def traffic_wire(
         of.times * of.sent_bytes
         for of in exchanges_of(model, ranks=ranks, data_ranks=data_parallel, stages=pipeline_parallel)
     )
+    reduced = (model.sublayers + 1) * hidden * number + model.norm_reductions * NORM_BYTES
     token = {
         "kv_written": ranks * layers * attention.kv_bytes,
         "flops": round(2 * ranks * multiplied),
-        "link": 2 * (ranks - 1) * (model.sublayers + 1) * hidden * number + round(ranks * exchanged),
+        "link": 2 * (ranks - 1) * reduced + round(ranks * exchanged),
     }
     activations = ranks * passed * number
     windows = model.sliding_layers
@@ -171,13 +172,14 @@ def traffic_wire(
 def _layer_bytes(model: Model, ranks: int) -> int:
     """Return the bytes of all layers' weights on all ranks, routed experts and tables aside."""
     weights = count_weights(model, ranks)
-    matrices = model.dtype if model.weight_dtype == "auto" else model.weight_dtype
     small = weights.small
     if model.experts is not None and model.experts.bias:
         # Biases of experts are counted with the experts.
         mixed = model.layers - model.experts.dense_layers
         small -= mixed * model.experts.count * _expert_biases(model) / ranks
-    bytes_ = weights.matrices * WEIGHT_BYTES[matrices] + small * WEIGHT_BYTES[model.dtype]
+    bytes_ = weights.projections * WEIGHT_BYTES[model.projection_dtype]
+    bytes_ += weights.outputs * WEIGHT_BYTES[model.output_projection_dtype]
+    bytes_ += weights.matrices * WEIGHT_BYTES[model.matrix_dtype] + small * WEIGHT_BYTES[model.dtype]
     return round(ranks * bytes_)
 
 

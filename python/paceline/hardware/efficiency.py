@@ -30,7 +30,7 @@ class KernelEfficiency:
     memory
         Share of the memory bandwidth.
     matmul
-        Share of the arithmetic: at 8 bits for 8-bit weights if the GPU can, else at 16.
+        Share of the arithmetic: at 8 bits for fp8 and at 4 for nvfp4 if the GPU can, else at 16.
     kernel_s
         Seconds of each kernel beyond its traffic and arithmetic; of experts, of all kernels of a layer's.
 
@@ -85,11 +85,11 @@ class Efficiency:
         Seconds of the smallest one-shot all-reduce of that kernel; a two-shot all-reduce takes twice that.
     matrix_s
         Seconds of each matrix multiplication beyond its traffic and arithmetic.
-    fp8
-        Of multiplications with 8-bit weights; ``None``: ``memory``, ``matmul`` and ``matrix_s``.
+    fp8, nvfp4
+        Of multiplications with weights of these types; ``None``: ``memory``, ``matmul`` and ``matrix_s``.
     experts_memory, experts_matmul
         As ``memory`` and ``matmul``, of the kernel that runs routed experts; ``None`` for the same.
-    experts_bfloat16, experts_fp8, experts_mxfp4
+    experts_bfloat16, experts_fp8, experts_mxfp4, experts_nvfp4
         Of routed experts by the type of their weights, unless ``experts_memory`` or ``experts_matmul`` says
         otherwise. Each expert has few tokens, so their traffic and their arithmetic add up; without a value
         for the type the longer counts.
@@ -118,11 +118,13 @@ class Efficiency:
     one_shot_latency_s: float = 0.0
     matrix_s: float = 0.0
     fp8: KernelEfficiency | None = field(default=None, metadata={"table": KernelEfficiency})
+    nvfp4: KernelEfficiency | None = field(default=None, metadata={"table": KernelEfficiency})
     experts_memory: float | None = None
     experts_matmul: float | None = None
     experts_bfloat16: KernelEfficiency | None = field(default=None, metadata={"table": KernelEfficiency})
     experts_fp8: KernelEfficiency | None = field(default=None, metadata={"table": KernelEfficiency})
     experts_mxfp4: KernelEfficiency | None = field(default=None, metadata={"table": KernelEfficiency})
+    experts_nvfp4: KernelEfficiency | None = field(default=None, metadata={"table": KernelEfficiency})
     source: str = ""
     fitted_to: str = ""
 
@@ -136,7 +138,8 @@ class Efficiency:
             _check.seconds("ring_latency_s of an Efficiency", self.ring_latency_s)
         for name in ("layer_s", "step_s", "attention_request_s", "one_shot_latency_s", "matrix_s"):
             _check.seconds(f"{name} of an Efficiency", getattr(self, name))
-        for name in ("fp8", "experts_bfloat16", "experts_fp8", "experts_mxfp4"):
+        kinds = ("fp8", "nvfp4", "experts_bfloat16", "experts_fp8", "experts_mxfp4", "experts_nvfp4")
+        for name in kinds:
             what, right = f"{name} of an Efficiency", "a KernelEfficiency or None"
             _check.instance_of(what, getattr(self, name), (KernelEfficiency, type(None)), right)
 
@@ -153,14 +156,13 @@ class Efficiency:
         >>> [known.of_matrices(dtype).memory for dtype in ("bfloat16", "fp8")]
         [0.8, 0.6]
         """
-        if dtype == "fp8" and self.fp8 is not None:
-            return self.fp8
-        return KernelEfficiency(memory=self.memory, matmul=self.matmul, kernel_s=self.matrix_s)
+        known = {"fp8": self.fp8, "nvfp4": self.nvfp4}.get(dtype)
+        return known or KernelEfficiency(memory=self.memory, matmul=self.matmul, kernel_s=self.matrix_s)
 
     @typed()
     def of_experts(self, dtype: str) -> KernelEfficiency | None:
         """Return what routed experts with weights of a type reach; None where no value is for the type."""
         if self.experts_memory is not None or self.experts_matmul is not None:
             return None
-        known = {"fp8": self.experts_fp8, "mxfp4": self.experts_mxfp4}
+        known = {"fp8": self.experts_fp8, "mxfp4": self.experts_mxfp4, "nvfp4": self.experts_nvfp4}
         return known.get(dtype, self.experts_bfloat16)

@@ -49,6 +49,8 @@ class Gpu:
         Peak of 16-bit tensor arithmetic with 32-bit sums, without sparsity; float16 is the same.
     fp8_flop_per_s
         The same with 8-bit numbers; ``None`` if the GPU has none.
+    fp4_flop_per_s
+        The same with 4-bit numbers (NVFP4); ``None`` if the GPU has none.
     link
         Its connection to other GPUs: ``"nvlink"``, ``"infinity_fabric"`` or ``"pcie"``.
     link_bytes_per_s
@@ -84,6 +86,7 @@ class Gpu:
     bandwidth_bytes_per_s: float
     bf16_flop_per_s: float
     fp8_flop_per_s: float | None = None
+    fp4_flop_per_s: float | None = None
     link: str
     link_bytes_per_s: float
     link_peers: int | None = None
@@ -103,8 +106,7 @@ class Gpu:
             "pcie_bytes_per_s",
             "tdp_w",
         ]
-        if self.fp8_flop_per_s is not None:
-            figures.append("fp8_flop_per_s")
+        figures += [name for name in ("fp8_flop_per_s", "fp4_flop_per_s") if getattr(self, name) is not None]
         for field in figures:
             _check.positive(f"{field} of GPU {self.name!r}", getattr(self, field))
         link: object = self.link

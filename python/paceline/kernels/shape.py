@@ -36,6 +36,8 @@ class Shape:
         Of the KV cache; 0 where they are not needed.
     parameters
         Numbers in the weights; 0 where they are not needed.
+    norm_reductions
+        All-reduces of two 32-bit numbers a token, of layers that norm queries and keys over all heads.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class Shape:
     kv_heads: int = 0
     head_dim: int = 0
     parameters: int = 0
+    norm_reductions: int = 0
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden_size", "vocab_size"):
@@ -76,6 +79,7 @@ class Shape:
             kv_heads=model.kv_heads,
             head_dim=model.head_dim,
             parameters=model.parameters,
+            norm_reductions=model.norm_reductions,
         )
 
     @typed()

@@ -10,6 +10,7 @@ from paceline.kernels.curve import Curve
 from paceline.kernels.grid import Grid
 from paceline.kernels.profile import KernelProfile
 from paceline.kernels.shape import Shape
+from paceline.model.dtypes import NORM_BYTES
 
 __all__ = ["StepKernels"]
 
@@ -141,11 +142,14 @@ class StepKernels:
         return grid
 
     def _reductions(self, points: tuple[int, ...]) -> Curve:
-        """Return two all-reduces a block, after attention and after the MLP, and the embedding's."""
-        times = 2 * self.shape.layers + 1
+        """Return two all-reduces a block, after attention and after the MLP, the embedding's, and norms'."""
+        times, norms = 2 * self.shape.layers + 1, self.shape.norm_reductions
         size = self.shape.hidden_size * self.shape.dtype_bytes
         reduce = self._exchanges("all_reduce", "all_reduce", self.ranks)
-        return Curve(points, tuple(times * reduce(n * size) for n in points))
+        seconds = [times * reduce(n * size) for n in points]
+        if norms:
+            seconds = [each + norms * reduce(n * NORM_BYTES) for each, n in zip(seconds, points, strict=True)]
+        return Curve(points, tuple(seconds))
 
     def _exchanges(self, name: str, what: Collective, ranks: int) -> Callable[[float], float]:
         """Return seconds over bytes of a collective: measured in a file, on a link, else by the profile."""

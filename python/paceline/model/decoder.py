@@ -56,14 +56,21 @@ class Model(DecoderShape):
         ``"bfloat16"`` or ``"float16"``, of activations, and of weights without a type of their own.
     qkv_bias, output_bias, norm_bias, lm_head_bias
         Whether those add a bias.
-    qk_norm
-        Whether queries and keys are normalised head by head.
+    qk_norm, qk_norm_whole
+        Whether queries and keys are normalised head by head, or over all heads of a layer together: then
+        tensor-parallel ranks add up two 32-bit squares a token in each layer, by an all-reduce of their own
+        (``MiniMaxText01RMSNormTP.forward_qk`` of vLLM).
     attention_sinks
         Whether each head has a learned number in its softmax's denominator.
     sliding_window, sliding_layers
         Tokens that a query of some layers sees, its own among them, and how many layers those are.
     weight_dtype
-        Of the matrices of attention, MLPs and experts: ``"auto"`` (``dtype``) or ``"fp8"``.
+        Of the matrices of attention, MLPs and experts: ``"auto"`` (``dtype``), ``"fp8"`` or ``"nvfp4"``, or a
+        type of 16 bits.
+    attention_dtype, output_dtype
+        Of attention's matrices, and of its output projection, where they have other types: published
+        checkpoints in NVFP4 leave attention at 16 bits, and some of these quantise the output projection.
+        ``"auto"``: as ``weight_dtype``, and as ``attention_dtype``.
     experts
         The mixture of experts; ``None`` for a dense model.
     latent
@@ -193,10 +200,11 @@ class Model(DecoderShape):
         self.check_parallel(tensor_parallel, expert_ranks=expert_ranks)
         weights = count_weights(self, tensor_parallel, expert_ranks)
         numbers: dict[str, float] = {}
-        matrices = self.dtype if self.weight_dtype == "auto" else self.weight_dtype
         for dtype, number in (
             (self.dtype, weights.embeddings),
-            (matrices, weights.matrices),
+            (self.projection_dtype, weights.projections),
+            (self.output_projection_dtype, weights.outputs),
+            (self.matrix_dtype, weights.matrices),
             (self.expert_dtype, weights.experts),
             (self.dtype, weights.small),
         ):

@@ -31,7 +31,7 @@ class Experts:
         Layers that keep a dense MLP instead, of the model's ``intermediate_size``.
     dtype
         Of the experts' weights: ``"auto"`` (that of the model's other matrices), ``"bfloat16"``,
-        ``"float16"``, ``"fp8"`` or ``"mxfp4"``. Routers stay at 16 bits.
+        ``"float16"``, ``"fp8"``, ``"mxfp4"`` or ``"nvfp4"``. Routers stay at 16 bits.
     bias
         Whether the experts' projections add biases.
     router_bias

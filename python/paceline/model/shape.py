@@ -17,6 +17,7 @@ from paceline.model.recurrent import Recurrent
 __all__ = ["DecoderShape"]
 
 _ACTIVATION_DTYPES = ("bfloat16", "float16")
+_MATRIX_DTYPES = ("auto", "bfloat16", "float16", "fp8", "nvfp4")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,7 @@ class DecoderShape:
     dtype: str = "bfloat16"
     qkv_bias: bool = False
     qk_norm: bool = False
+    qk_norm_whole: bool = False
     output_bias: bool = False
     norm_bias: bool = False
     lm_head_bias: bool = False
@@ -44,6 +46,8 @@ class DecoderShape:
     sliding_window: int | None = None
     sliding_layers: int = 0
     weight_dtype: str = "auto"
+    attention_dtype: str = "auto"
+    output_dtype: str = "auto"
     experts: Experts | None = None
     latent: Latent | None = None
     recurrent: Recurrent | None = None
@@ -73,10 +77,12 @@ class DecoderShape:
                 f"dtype of model {self.name!r} must be one of {', '.join(_ACTIVATION_DTYPES)}, "
                 f"was {self.dtype!r}"
             )
-        if self.weight_dtype not in ("auto", "fp8"):
-            raise ConfigError(
-                f"weight_dtype of model {self.name!r} must be auto or fp8, was {self.weight_dtype!r}"
-            )
+        for field in ("weight_dtype", "attention_dtype", "output_dtype"):
+            if getattr(self, field) not in _MATRIX_DTYPES:
+                raise ConfigError(
+                    f"{field} of model {self.name!r} must be one of {', '.join(_MATRIX_DTYPES)}, "
+                    f"was {getattr(self, field)!r}"
+                )
         for part, cls in (("experts", Experts), ("latent", Latent), ("recurrent", Recurrent)):
             value = getattr(self, part)
             if isinstance(value, Mapping):  # a table of a TOML file
@@ -110,6 +116,11 @@ class DecoderShape:
         return 2 * self.layers if self.mlp_layers is None else self.layers
 
     @property
+    def norm_reductions(self) -> int:
+        """All-reduces of the squares of queries and keys under tensor parallelism: of each layer, or none."""
+        return self.attention_layers if self.qk_norm_whole else 0
+
+    @property
     def mlp_matrices(self) -> int:
         """Matrices of an MLP of this width: gate, up and down, or without a gate two."""
         return 3 if self.gated_mlp else 2
@@ -129,11 +140,26 @@ class DecoderShape:
         return layers * self.state_layer_bytes(tensor_parallel)
 
     @property
+    def matrix_dtype(self) -> str:
+        """Of the matrices of MLPs and of recurrent layers, ``"auto"`` resolved."""
+        return self.dtype if self.weight_dtype == "auto" else self.weight_dtype
+
+    @property
+    def projection_dtype(self) -> str:
+        """Of attention's matrices before its output projection, ``"auto"`` resolved."""
+        return self.matrix_dtype if self.attention_dtype == "auto" else self.attention_dtype
+
+    @property
+    def output_projection_dtype(self) -> str:
+        """Of attention's output projection, ``"auto"`` resolved."""
+        return self.projection_dtype if self.output_dtype == "auto" else self.output_dtype
+
+    @property
     def expert_dtype(self) -> str:
         """Of the routed experts' matrices, ``"auto"`` resolved."""
         if self.experts is not None and self.experts.dtype != "auto":
             return self.experts.dtype
-        return self.dtype if self.weight_dtype == "auto" else self.weight_dtype
+        return self.matrix_dtype
 
     @typed()
     def kv_heads_per_rank(self, tensor_parallel: int = 1) -> int:
@@ -252,6 +278,8 @@ class DecoderShape:
                 f"dense_layers of the experts {name} must be below its {self.layers} layers, "
                 f"was {self.experts.dense_layers}"
             )
+        if self.qk_norm_whole and not self.qk_norm:
+            raise ConfigError(f"qk_norm_whole {name} must be false without qk_norm, was true")
         self._check_hybrid()
         if self.latent is not None and self.latent.head_dim != self.head_dim:
             raise ConfigError(

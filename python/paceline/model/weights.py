@@ -19,8 +19,10 @@ class Weights:
     ----------
     embeddings
         The embedding and the LM head.
+    projections, outputs
+        Attention's matrices before its output projection, and those projections, over all layers.
     matrices
-        Attention, recurrent layers, dense MLPs and shared experts, over all layers.
+        Recurrent layers, dense MLPs and shared experts, over all layers.
     experts
         The matrices of the routed experts, over all layers.
     small
@@ -28,6 +30,8 @@ class Weights:
     """
 
     embeddings: float
+    projections: float
+    outputs: float
     matrices: float
     experts: float
     small: float
@@ -35,7 +39,7 @@ class Weights:
     @property
     def total(self) -> float:
         """All of them."""
-        return self.embeddings + self.matrices + self.experts + self.small
+        return self.embeddings + self.projections + self.outputs + self.matrices + self.experts + self.small
 
 
 def count_weights(model: DecoderShape, ranks: int = 1, expert_ranks: int | None = None) -> Weights:
@@ -46,11 +50,10 @@ def count_weights(model: DecoderShape, ranks: int = 1, expert_ranks: int | None 
     ``expert_ranks`` share whole experts; by default experts are split like the other matrices.
     """
     tables = model.vocab_size * model.hidden_size * (1 if model.tied_embeddings else 2)
-    attention, small = _attention(model, ranks)
+    projections, outputs, small = _attention(model, ranks)
     recurrent = model.recurrent
     experts = model.experts
-    matrices = model.attention_layers * attention
-    routed = 0.0
+    matrices = routed = 0.0
     norm = model.hidden_size * (2 if model.norm_bias else 1)
     rest = model.attention_layers * small + (model.sublayers + 1) * norm
     if recurrent is not None:
@@ -72,11 +75,18 @@ def count_weights(model: DecoderShape, ranks: int = 1, expert_ranks: int | None 
             rest += layers * model.hidden_size
         if experts.bias:
             rest += layers * experts.count * (2 * width + model.hidden_size) / sharing
-    return Weights(embeddings=tables / ranks, matrices=matrices, experts=routed, small=rest)
+    return Weights(
+        embeddings=tables / ranks,
+        projections=model.attention_layers * projections,
+        outputs=model.attention_layers * outputs,
+        matrices=matrices,
+        experts=routed,
+        small=rest,
+    )
 
 
-def _attention(model: DecoderShape, ranks: int) -> tuple[float, float]:
-    """Return the numbers in a layer's attention matrices, and those in its own norms and biases."""
+def _attention(model: DecoderShape, ranks: int) -> tuple[float, float, float]:
+    """Return the numbers in a layer's projections before attention and after it, and in norms and biases."""
     hidden, heads = model.hidden_size, model.heads // ranks
     latent = model.latent
     if latent is not None:
@@ -85,11 +95,11 @@ def _attention(model: DecoderShape, ranks: int) -> tuple[float, float]:
         expand = heads * latent.head_dim * inputs
         expand += latent.kv_rank * heads * (latent.nope_dim + latent.value_dim)
         out = heads * latent.value_dim * hidden
-        return compress + expand + out, latent.kv_rank + (latent.query_rank or 0)
+        return compress + expand, out, latent.kv_rank + (latent.query_rank or 0)
     query = heads * model.head_dim
     key_value = 2 * model.kv_heads_per_rank(ranks) * model.head_dim
     small = 2 * model.head_dim if model.qk_norm else 0
     small += (query + key_value if model.qkv_bias else 0) + (hidden if model.output_bias else 0)
     small += heads if model.attention_sinks else 0
     gate = query if model.output_gate else 0
-    return hidden * (query + gate + key_value) + query * hidden, small
+    return hidden * (query + gate + key_value), query * hidden, small

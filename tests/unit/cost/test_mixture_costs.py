@@ -103,6 +103,24 @@ def test_8_bit_matrices_run_at_the_8_bit_rate() -> None:
     assert without["experts"]["token_flops"] == wide["experts"]["token_flops"]
 
 
+def test_4_bit_matrices_run_at_the_4_bit_rate() -> None:
+    wide, narrow = (replace(DEEPSEEK, weight_dtype=dtype) for dtype in ("auto", "nvfp4"))
+    gpu = replace(H100, fp4_flop_per_s=4 * H100.bf16_flop_per_s)
+    quarter, same = (Roofline(efficiency=PERFECT).to_wire(narrow, of)["experts"] for of in (gpu, H100))
+    assert same["token_flops"] == wire(wide)["experts"]["token_flops"]
+    assert quarter["token_flops"] == pytest.approx(same["token_flops"] / 4, rel=1e-6)
+
+
+def test_norms_over_all_heads_reduce_two_numbers_a_token_and_layer() -> None:
+    before, after = (wire(replace(QWEN, qk_norm_whole=whole), ranks=2) for whole in (False, True))
+    # 97 all-reduces of 2,048 numbers in 16 bits, and 48 of two in 32 bits.
+    for one, other in zip(before["all_reduce"], after["all_reduce"], strict=True):
+        assert other["fixed"] == pytest.approx(one["fixed"] * (97 + 48) / 97, abs=1)
+        assert other["token"] == pytest.approx(one["token"] * (1 + 48 * 8 / (97 * 4096)), abs=2)
+    with pytest.raises(ConfigError, match=r"qk_norm_whole of model .* must be false without qk_norm"):
+        replace(DEEPSEEK, qk_norm_whole=True)
+
+
 def test_one_token_reads_its_experts_and_all_tokens_all() -> None:
     cost = wire(QWEN)
     expert = 48 * 3 * 2048 * 768 * 2

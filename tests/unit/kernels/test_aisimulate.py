@@ -109,6 +109,17 @@ def test_a_model_is_made_up_of_operators(folder: Path) -> None:
     assert profile.dense["act_fn"](1) == pytest.approx(3e-6 + 3 * 14336 * 2 / 1e12)
 
 
+def test_a_product_is_in_the_type_of_its_weights(folder: Path) -> None:
+    path = folder / "systems/data/toy/gemm/vllm/0.24.0/gemm_perf.parquet"
+    rows = pl.read_parquet(path)
+    fourth = rows.with_columns(pl.lit("nvfp4").alias("gemm_dtype"), pl.col("latency") / 4)
+    pl.concat([rows, fourth]).write_parquet(path)
+    four_bits = replace(MODEL, weight_dtype="nvfp4", attention_dtype="bfloat16", output_dtype="nvfp4")
+    profile, plain = (assemble(Database(folder), of, "toy").dense for of in (four_bits, MODEL))
+    for name, share in (("qkv_proj", 1), ("o_proj", 4), ("gate_up_proj", 4), ("down_proj", 4)):
+        assert profile[name](1) == pytest.approx(plain[name](1) / share)
+
+
 def test_attention_is_that_of_the_caches_type(folder: Path) -> None:
     """A cache of 8 bits halves what a decode reads: as measured here, half the time of 16 bits."""
     for name in ("generation_attention_perf", "context_attention_perf"):
@@ -147,6 +158,11 @@ def test_ranks_reduce_as_measured_in_a_graph(folder: Path) -> None:
     # 65 all-reduces of 4,096 numbers for each token.
     extra = split["tokens"]["ticks"][0] - alone["tokens"]["ticks"][0]
     assert extra == pytest.approx(65 * 4096 * 1e3, rel=1e-6)
+    # Norms over all heads: 32 more, of 8 bytes; the smallest that was measured has 1,024 numbers.
+    whole = replace(MODEL, qk_norm=True, qk_norm_whole=True)
+    normed = Table(profile=str(path)).to_wire(whole, tensor_parallel=2)
+    more = normed["tokens"]["ticks"][0] - split["tokens"]["ticks"][0]
+    assert more == pytest.approx(32 * 1024 * 1e3, rel=1e-6)
 
 
 def replace_collectives(profile: KernelProfile, path: Path) -> Table:

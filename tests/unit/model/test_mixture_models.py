@@ -193,6 +193,20 @@ def test_quantised_matrices_take_their_scales() -> None:
     assert saved == pytest.approx(experts * (1 - 4 / 128**2), abs=1)
 
 
+def test_attention_and_its_output_may_have_types_of_their_own() -> None:
+    # 16 weights of NVFP4 are 8 bytes and a scale of one. Per layer: q_a, q_b, kv_a and kv_b; o_proj.
+    before = 7168 * 1536 + 1536 * 128 * 192 + 7168 * 576 + 512 * 128 * 256
+    output = 128 * 128 * 7168
+    whole = replace(DEEPSEEK, weight_dtype="nvfp4")
+    sixteen = replace(whole, attention_dtype="bfloat16")
+    added = sixteen.weight_bytes() - whole.weight_bytes()
+    assert added == pytest.approx(61 * (before + output) * (2 - 9 / 16), abs=2)
+    four = replace(sixteen, output_dtype="nvfp4")
+    assert four.weight_bytes() - whole.weight_bytes() == pytest.approx(61 * before * (2 - 9 / 16), abs=2)
+    with pytest.raises(ConfigError, match=r"output_dtype of model .* must be one of auto, .* was 'mxfp4'"):
+        replace(whole, output_dtype="mxfp4")
+
+
 @pytest.mark.parametrize("name", ["qwen3-30b-a3b", "deepseek-v3", "mixtral-8x7b"])
 def test_whole_experts_on_ranks_take_what_split_ones_do(name: str) -> None:
     model = Model.load(name)

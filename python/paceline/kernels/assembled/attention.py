@@ -43,8 +43,8 @@ def grouped(rank: Rank) -> Attention:
     hidden, head = model.hidden_size, model.head_dim
     query, key = model.heads // rank.ranks * head, model.kv_heads_per_rank(rank.ranks) * head
     dense = {
-        "qkv_proj": rank.multiplication(hidden, query + 2 * key),
-        "o_proj": rank.multiplication(query, hidden),
+        "qkv_proj": rank.multiplication(hidden, query + 2 * key, model.projection_dtype),
+        "o_proj": rank.multiplication(query, hidden, model.output_projection_dtype),
         "rotary_emb": rank.traffic(2 * (query + key)),
     }
     if model.qk_norm:

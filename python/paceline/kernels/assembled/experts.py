@@ -18,6 +18,7 @@ _ROUTING = ("power_law_1.01", "power_law_1.2", "balanced")
 _TYPES = {
     "fp8": ("fp8_block", "fp8"),
     "mxfp4": ("w4a8_mxfp4_mxfp8", "w4a16_mxfp4", "mxfp4", "w4a8_mxfp4"),
+    "nvfp4": ("nvfp4",),
 }
 
 

@@ -18,17 +18,21 @@ __all__ = ["latent"]
 def latent(rank: Rank) -> Attention:
     """Return latent attention: the block where it was measured as one, else kernel and multiplications.
 
+    Blocks were measured with all projections in one type of weights, so others are put together.
+
     As a block, both tables hold the projections, so a step that prefills and decodes counts their weights
     twice. Kernel by kernel, prompts expand the compressed keys and values (``kv_b_proj``), and decodes absorb
     that into two batched multiplications (``mla_bmm_perf``).
     """
-    if rank.has("mla_context_module_perf") and rank.has("mla_generation_module_perf"):
+    alike = rank.model.projection_dtype == rank.model.output_projection_dtype
+    if alike and rank.has("mla_context_module_perf") and rank.has("mla_generation_module_perf"):
         return _blocks(rank)
     return _kernels(rank)
 
 
 def _blocks(rank: Rank) -> Attention:
-    weights = "fp8_block" if rank.model.weight_dtype == "fp8" else rank.model.dtype
+    projections = rank.model.projection_dtype
+    weights = "fp8_block" if projections == "fp8" else projections
     prompts, decodes = (_rows(rank, f"mla_{kind}_module_perf", weights) for kind in ("context", "generation"))
     return Attention(decode=_decode(decodes), prefill=prompt_grid(prompts), dense={}, whole=True)
 
@@ -38,9 +42,10 @@ def _kernels(rank: Rank) -> Attention:
     assert shape is not None, "Invariant: only latent models come here"
     heads, hidden = model.heads // rank.ranks, model.hidden_size
     query = shape.query_rank or hidden
-    compress = rank.multiplication(hidden, (shape.query_rank or 0) + shape.cached)
-    expand = rank.multiplication(query, heads * shape.head_dim)
-    values = rank.multiplication(shape.kv_rank, heads * (shape.nope_dim + shape.value_dim))
+    of = model.projection_dtype
+    compress = rank.multiplication(hidden, (shape.query_rank or 0) + shape.cached, of)
+    expand = rank.multiplication(query, heads * shape.head_dim, of)
+    values = rank.multiplication(shape.kv_rank, heads * (shape.nope_dim + shape.value_dim), of)
     absorb = _absorb(rank, heads)
     prompts, decodes = (_rows(rank, f"{kind}_mla_perf") for kind in ("context", "generation"))
     alone = prompts.filter((pl.col("batch_size") == 1) & (pl.col("step") == 0))
@@ -55,7 +60,7 @@ def _kernels(rank: Rank) -> Attention:
         dense={
             "qkv_proj": compress + expand,
             "rotary_emb": rank.traffic(2 * (heads + 1) * shape.rope_dim),
-            "o_proj": rank.multiplication(heads * shape.value_dim, hidden),
+            "o_proj": rank.multiplication(heads * shape.value_dim, hidden, model.output_projection_dtype),
         },
     )
 

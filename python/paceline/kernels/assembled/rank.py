@@ -130,7 +130,7 @@ class Rank:
         }
 
     def multiplication(self, inputs: int, outputs: int, dtype: str | None = None) -> Curve:
-        """Return a matrix multiplication over its rows, in the model's type of weights by default.
+        """Return a matrix multiplication over its rows, in the type of weights of MLPs by default.
 
         Between measured widths lines are drawn, first over the outputs and then over the inputs.
         """
@@ -146,7 +146,7 @@ class Rank:
 
     def _type(self, dtype: str | None) -> str:
         """Return what the database calls a type of weights, the nearest that it has of fp8."""
-        wanted = dtype or (self.model.dtype if self.model.weight_dtype == "auto" else self.model.weight_dtype)
+        wanted = dtype or self.model.matrix_dtype
         there = self.products["gemm_dtype"].unique().to_list()
         names = _FP8 if wanted == "fp8" else (wanted,)
         found = next((name for name in names if name in there), None)

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
 from paceline._arguments import typed_fields
 from paceline.model import Model
 from paceline.validation.points.workloads import Workload
 
-__all__ = ["METRICS", "Engine", "Point", "Refused", "Server"]
+__all__ = ["METRICS", "Engine", "Point", "Refused", "Server", "Split"]
 
 #: What is scored, by the names of JSON: seconds, and output tokens a second.
 METRICS = ("ttft", "tpot", "e2e", "throughput")
 
 Engine = Literal["vllm", "sglang", "trtllm"]
+
+
+class Split(NamedTuple):
+    """How an instance's GPUs share a model.
+
+    Attributes
+    ----------
+    tensor_parallel
+        GPUs of a rank of attention.
+    data_parallel
+        Ranks of attention that share the experts.
+    expert_parallel
+        Whether GPUs hold whole experts.
+    """
+
+    tensor_parallel: int = 1
+    data_parallel: int = 1
+    expert_parallel: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,14 +49,14 @@ class Server:
         The shape and its types of weights.
     gpu
         The catalog's name.
-    tensor_parallel
-        GPUs of an instance.
-    expert_parallel
-        Whether they hold whole experts.
+    tensor_parallel, data_parallel, expert_parallel
+        How an instance's GPUs share the model: see :class:`Split`.
     instances
         Replicas; with ``prefill``, all of them.
     prefill
         Of them, those that only prefill; 0: prompts and decodes share instances.
+    prefill_split
+        How those share the model; None: as the others do.
     network
         With ``prefill``, the link between instances that is assumed, a port a GPU, where the data do not say
         which it is.
@@ -65,9 +83,11 @@ class Server:
     model: Model
     gpu: str
     tensor_parallel: int = 1
+    data_parallel: int = 1
     expert_parallel: bool = False
     instances: int = 1
     prefill: int = 0
+    prefill_split: Split | None = None
     network: str | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
@@ -79,9 +99,43 @@ class Server:
     profile: str | None = None
 
     @property
+    def assumed(self) -> str:
+        """What a replay takes for granted that the data do not say; empty if nothing.
+
+        The network between instances that prefill and that decode; and that ranks of attention have as many
+        tokens as each other in each step: TensorRT-LLM has prompts wait until all ranks have one
+        (``attention_dp_config.enable_balance``), and ranks of instances apart step on their own here.
+        """
+        ranks = max(self.data_parallel, self.prefilling.data_parallel) > 1
+        balance = ranks and (self.prefill > 0 or self.engine == "trtllm")
+        parts = ("network",) * (self.network is not None) + ("balance",) * balance
+        return " and ".join(parts)
+
+    @property
+    def prefilling(self) -> Server:
+        """The server, with its GPUs shared as those of instances that prefill."""
+        if self.prefill_split is None:
+            return self
+        return replace(self, **self.prefill_split._asdict(), prefill_split=None)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all instances."""
+        one, other = self.prefilling, self.instances - self.prefill
+        prefill = one.tensor_parallel * one.data_parallel * self.prefill
+        return prefill + self.tensor_parallel * self.data_parallel * other
+
+    @property
+    def expert_ranks(self) -> int | None:
+        """GPUs that hold whole experts, or those of all ranks of attention; None: each has a part of all."""
+        shared = self.expert_parallel or self.data_parallel > 1
+        return self.tensor_parallel * self.data_parallel if shared else None
+
+    @property
     def parallel(self) -> str:
         """How the model is split, in a word."""
-        split = f"TP {self.tensor_parallel}" + (", EP" if self.expert_parallel else "")
+        split = f"TP {self.tensor_parallel}" if self.data_parallel == 1 else f"DP {self.data_parallel}"
+        split += ", EP" if self.expert_parallel else ""
         if self.prefill:
             return f"{self.prefill}P{self.instances - self.prefill}D, {split}"
         return split if self.instances == 1 else f"{self.instances} x {split}"
@@ -114,6 +168,8 @@ class Point:
         The same metrics as other predictors have them, by their names.
     fitted
         Which constants were read off this point, or off others of the same runs.
+    mean_tpot
+        The mean TPOT where a median is scored, by which a run that stands twice is known; None: as measured.
     """
 
     id: str
@@ -126,6 +182,7 @@ class Point:
     edge: bool = False
     peers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     fitted: str = ""
+    mean_tpot: float | None = None
 
     @property
     def regime(self) -> str:
@@ -135,10 +192,11 @@ class Point:
         return "light" if self.in_flight <= 8 else "busy" if self.in_flight <= 64 else "heavy"
 
     def _load(self) -> str:
-        """Return how requests are sent, or that prefill is apart."""
-        if not self.server.prefill:
-            return self.workload.kind
-        return "prefill apart, network assumed" if self.server.network else "prefill apart"
+        """Return how requests are sent, or that prefill is apart, or what is assumed."""
+        assumed = self.server.assumed
+        kind = self.workload.kind if not assumed else "ranks of attention"
+        kind = "prefill apart" if self.server.prefill else kind
+        return f"{kind}, {assumed} assumed" if assumed else kind
 
     def groups(self) -> Mapping[str, str]:
         """Return the group of each kind that the point is in."""

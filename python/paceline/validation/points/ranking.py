@@ -54,8 +54,7 @@ def ranking(points: Iterable[Predicted]) -> dict[str, Any]:
         lengths = (workload.prompt_tokens, workload.output_tokens, one.point.precision)
         of = values.setdefault((group, lengths), {})
         configuration = (server.engine, server.version, server.parallel)
-        gpus = server.tensor_parallel * server.instances
-        rates = tuple(_rate(found, workload, gpus) for found in (one.point.measured, one.values[cost]))
+        rates = tuple(_rate(found, workload, server.gpus) for found in (one.point.measured, one.values[cost]))
         if None in rates:
             continue
         best = of.get(configuration, (0.0, 0.0))

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-__all__ = ["APART", "ATTENTION_PARALLEL", "DRAFTS", "MIXED_EXPERTS", "WIDE", "NotModelled"]
+__all__ = [
+    "APART",
+    "ATTENTION_PARALLEL",
+    "DRAFTS",
+    "MIXED_EXPERTS",
+    "UNKNOWN_RANKS",
+    "WIDE",
+    "NotModelled",
+]
 
 APART = "prefill and decode apart, on instances that the data do not describe"
 ATTENTION_PARALLEL = "attention data parallelism"
 DRAFTS = "drafts tokens (MTP), of an acceptance that the data do not have"
 MIXED_EXPERTS = "experts that are both split and dealt out"
-WIDE = "more than eight GPUs an instance, over a network that the data do not describe"
+UNKNOWN_RANKS = f"{ATTENTION_PARALLEL}, of ranks that the data do not describe"
+WIDE = "more than eight GPUs an instance, of whose exchanges no tables are imported"
 
 
 class NotModelled(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import threading
 from collections import Counter
@@ -81,15 +82,15 @@ class SuiteResult:
     def to_json(self, *, each: bool = True) -> dict[str, Any]:
         """Return scores, overall and by group, what is refused, the worst points, and each point.
 
-        Points over a network that is assumed are in ``assumed`` alone, and in the list of points.
+        Points of which something is assumed are in ``assumed`` alone, and in the list of points.
 
         Parameters
         ----------
         each
             Whether each point is listed, with what was measured and predicted.
         """
-        scored = [one for one in self.points if one.point.server.network is None]
-        assumed = [one for one in self.points if one.point.server.network is not None]
+        scored = [one for one in self.points if not one.point.server.assumed]
+        assumed = [one for one in self.points if one.point.server.assumed]
         document: dict[str, Any] = {
             "replayed": len([one for one in self.points if one.chosen()]),
             "drawn": len(self.points),
@@ -205,23 +206,31 @@ def suite(
 
 
 def _without_repeats(points: list[Point], refused: list[Refused]) -> list[Point]:
-    """Return the points that stand once in the data, and refuse those that stand in an earlier file too.
+    """Return the points that stand once in the data, and refuse those that stand there again.
 
-    Two collections have runs of the same benchmark: these agree in their load and to six digits in TPOT.
+    Two collections have runs of the same benchmark: these agree in their load and to six digits in TPOT. One
+    of them has some runs twice, which agree to nine.
     """
     kept: dict[Any, Point] = {}
     for point in sorted(points, key=lambda one: (-len(one.measured), one.id)):
-        tpot = point.measured.get("tpot")
+        tpot = _tpot(point)
         file = point.id.partition("#")[0]
         server = (point.server.model, point.server.gpu, point.server.engine, point.server.tensor_parallel)
         key = (server, repr(point.workload), None if tpot is None else f"{tpot:.6g}")
         first = kept.get(key)
         if first is not None and first.id.partition("#")[0] != file:
             refused.append(Refused(id=point.id, reason="the same run stands in another file"))
+        elif first is not None and tpot is not None and math.isclose(_tpot(first) or 0.0, tpot):
+            refused.append(Refused(id=point.id, reason="the same run stands in the file twice"))
         else:
             kept[key if first is None else point.id] = point
     wanted = set(map(id, kept.values()))
     return [point for point in points if id(point) in wanted]
+
+
+def _tpot(point: Point) -> float | None:
+    """Return the mean TPOT of a run, where its data have it."""
+    return point.mean_tpot or point.measured.get("tpot")
 
 
 def _drawn(points: list[Point], count: int | None, seed: int) -> list[Point]:

@@ -37,6 +37,8 @@ _PROFILE_GPUS = {
     "h200": "h200_sxm",
     "b200": "b200_sxm",
     "gb200": "gb200",
+    "b300": "b300_sxm",
+    "gb300": "gb300",
 }
 #: Up to this version of vLLM its API server runs at most 256 requests at once by default, later 1,024.
 _FEW_SEATS = (0, 8)
@@ -55,6 +57,11 @@ _RULES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
 _MARLIN_FLOPS, _MARLIN_TOKEN_S = 244e12, 230e-9
 #: SGLang's default of ``chunked_prefill_size`` on GPUs of 80 GB and more.
 _SGLANG_CHUNK = 8192
+
+
+#: GPUs of a node of GB200. TensorRT-LLM sums over more of them in kernels of its own (``allreduce_strategy:
+#: MNNVL`` in srt-slurm's recipes); the tables have NCCL's, by which the median of TPOT is 50% too high.
+_TRAY = 4
 
 
 class Unserved(Exception):
@@ -87,6 +94,8 @@ def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> 
     own = _own(server)
     if own is not None:
         return Table(profile=own)
+    if (server.gpu, server.engine) == ("gb200", "trtllm") and server.tensor_parallel > _TRAY:
+        raise Unserved("sums over GPUs of several trays, of which the tables have NCCL's alone")
     slow = _marlin_token_s(server)
     gpu = _PROFILE_GPUS.get(server.gpu, server.gpu)
     versions = known.get((gpu, server.engine), ())
@@ -97,6 +106,7 @@ def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> 
     version = later[0] if later else versions[-1]
     return Table(
         profile=f"aisimulate/{gpu}/{server.engine}/{version}",
+        data_parallel=server.data_parallel,
         expert_parallel=server.expert_parallel,
         expert_token_s=slow,
         experts_of=_experts_of(server, known),
@@ -116,14 +126,18 @@ def _own(server: Server) -> str | None:
 def _experts_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> str:
     """Return the engine whose tables have a server's experts; empty: its own.
 
-    InferenceX's scripts of 2026 for DeepSeek under TensorRT-LLM on B200 set ``MOE_BACKEND="TRTLLM"``; those
-    of 2025, which dealt out the experts, ``DEEPGEMM``. Of 8-bit experts its tables have DeepGEMM's alone, and
-    SGLang's have TensorRT-LLM's, by way of FlashInfer.
+    InferenceX's scripts of 2026 for DeepSeek under TensorRT-LLM on B200 set ``MOE_BACKEND="TRTLLM"`` (those
+    for B300 count as the same); those of 2025, which dealt out the experts, ``DEEPGEMM`` in 8 bits, and
+    ``TRTLLM`` in NVFP4, too. Ranks of attention have ``DEEPGEMM`` and ``CUTLASS``. Of 8-bit experts its
+    tables have DeepGEMM's alone, of NVFP4 first CUTLASS's, and SGLang's have TensorRT-LLM's of both, by way
+    of FlashInfer.
     """
-    experts, versions = server.model.experts, known.get((_PROFILE_GPUS["b200"], "sglang"), ())
-    eight = experts is not None and server.model.expert_dtype == "fp8"
-    here = server.engine == "trtllm" and server.gpu == "b200" and not server.expert_parallel
-    return f"sglang/{versions[-1]}" if here and eight and versions else ""
+    versions = known.get((_PROFILE_GPUS.get(server.gpu, server.gpu), "sglang"), ())
+    kind = None if server.model.experts is None else server.model.expert_dtype
+    eight = kind == "fp8" and server.gpu in ("b200", "b300") and not server.expert_parallel
+    theirs = kind == "nvfp4" or eight
+    here = server.engine == "trtllm" and server.data_parallel == 1
+    return f"sglang/{versions[-1]}" if here and theirs and versions else ""
 
 
 def _marlin_token_s(server: Server) -> float:
@@ -164,28 +178,39 @@ def cluster_of(
         If it cannot be built: no kernels, or no memory for KV.
     """
     try:
-        instance = Instance(
-            model=server.model,
-            gpu=server.gpu,
-            tensor_parallel=server.tensor_parallel,
-            num_blocks=_blocks(server),
-            gpu_memory_utilization=_MEMORY if server.memory is None else server.memory,
-            kv_dtype=server.kv_dtype,
-            max_model_len="auto",
-            block_tokens=_BLOCK_TOKENS[server.engine],
-            cost=table_of(server, known)
-            if cost == "tables"
-            else Roofline(expert_parallel=server.expert_parallel),
-        )
+        decodes = server.data_parallel * [_instance(server, cost, known)]
+        prefills: list[Instance] = []
+        if server.prefill:
+            prefills = server.prefilling.data_parallel * [_instance(server.prefilling, cost, known)]
         port = Medium.load(server.network or "nvlink-h100").beside(server.tensor_parallel)
         links = Links(port=port) if server.prefill else None
-        cluster = Cluster(server.instances * [instance], links=links)
+        # Ranks that step on their own count the others as having as many tokens; rooflines have no other way.
+        together = cost == "tables" and server.data_parallel > 1 and not server.assumed
+        instances = server.prefill * prefills + (server.instances - server.prefill) * decodes
+        cluster = Cluster(instances, links=links, lockstep=together)
         host = _host(server, cost) if hosts else None
         return cluster if host is None else host.on(cluster)
     except FitError as error:
         raise Unserved(f"the weights leave no memory for KV, by {_RULES[server.engine]}'s rule") from error
     except ConfigError as error:
         raise Unserved(_in_few_words(str(error))) from error
+
+
+def _instance(server: Server, cost: Cost, known: Mapping[tuple[str, str], Sequence[str]]) -> Instance:
+    """Return an instance of a server, or a rank of one."""
+    return Instance(
+        model=server.model,
+        gpu=server.gpu,
+        tensor_parallel=server.tensor_parallel,
+        num_blocks=_blocks(server),
+        gpu_memory_utilization=_MEMORY if server.memory is None else server.memory,
+        kv_dtype=server.kv_dtype,
+        max_model_len="auto",
+        block_tokens=_BLOCK_TOKENS[server.engine],
+        cost=table_of(server, known)
+        if cost == "tables"
+        else Roofline(expert_parallel=server.expert_parallel, data_parallel=server.data_parallel),
+    )
 
 
 def _blocks(server: Server) -> int | None:
@@ -211,7 +236,7 @@ def _blocks(server: Server) -> int | None:
         max_num_batched_tokens=server.max_num_batched_tokens or _TRTLLM[0],
         max_num_seqs=1,
         kv_dtype=server.kv_dtype,
-        expert_ranks=server.tensor_parallel if server.expert_parallel else None,
+        expert_ranks=server.expert_ranks,
     )
     share = _MEMORY if server.memory is None else server.memory
     left = share * whole.kv_bytes
@@ -240,7 +265,7 @@ def _in_few_words(message: str) -> str:
 
 @typed()
 def policy_of(server: Server) -> Policy:
-    """Return the scheduler of a server's engine and version, and how it routes.
+    """Return the scheduler of a server's engine and version, and how it routes: in turn over its ranks.
 
     vLLM's is its own, asynchronous by default from 0.14 on, or where its flags say so; a version that the
     data do not say counts as a new one. SGLang's is its own, with its overlapped schedule. TensorRT-LLM's has
@@ -250,10 +275,12 @@ def policy_of(server: Server) -> Policy:
     if server.prefill:
         _check.count("instances that decode", server.instances - server.prefill)
         return disaggregated(
-            prefill=server.prefill,
-            decode=server.instances - server.prefill,
+            prefill=server.prefill * server.prefilling.data_parallel,
+            decode=(server.instances - server.prefill) * server.data_parallel,
             scheduler=one.scheduler,  # type: ignore[arg-type]  # one, not by pool
         )
+    if server.data_parallel > 1:
+        return replace(one, on_arrival="round_robin")
     if server.instances > 1:
         return replace(one, on_arrival=pick(min=0, ties="random"))
     return one

@@ -52,16 +52,16 @@ def test_a_closed_loop_has_its_lengths_and_ten_requests_for_each_in_flight(tmp_p
     ("changed", "reason"),
     [
         ({"mode": "disagg"}, "prefill and decode apart"),
-        ({"spec_method": "unknown"}, "may draft tokens"),
+        ({"spec_method": "unknown", "silicon_ttft_ms": 31.0}, "may draft tokens"),
         ({"spec_method": "mtp"}, "drafts tokens"),
         ({"concurrency": ""}, "requests in flight are not in the data"),
         ({"backend_version": "0.12.0"}, "doubtful"),
-        ({"attention_dp_size": 8}, "attention data parallelism"),
+        ({"attention_dp_size": 4, "batch_size": 1}, "attention data parallelism"),
         ({"pp_size": 2}, "pipeline parallelism"),
         ({"batch_size": 2}, "a batch that is not the concurrency"),
         ({"model_path": "moonshotai/Kimi-K2-Instruct"}, "the model kimi-k2 is not in the catalog"),
-        ({"system": "b300_sxm"}, "the GPU b300_sxm is not in the catalog"),
-        ({"precision": "fp4"}, "NVFP4 weights"),
+        ({"system": "b60"}, "the GPU b60 is not in the catalog"),
+        ({"precision": "fp4"}, "NVFP4 weights, of which llama-3.1-8b's checkpoint is not known"),
         ({"precision": "int3"}, "weights in int3"),
         ({"isl": ""}, "a value is missing"),
     ],
@@ -132,6 +132,69 @@ def test_flags_are_those_of_the_public_scripts(tmp_path: Path) -> None:
     assert [one.memory for one in servers] == [0.82, 0.82, 0.82, 0.75, None]
 
 
+def test_a_configuration_was_run_without_drafts_if_one_of_its_rows_was(tmp_path: Path) -> None:
+    # InferenceX's database has one spec_method for a configuration: hardware, engine, model and split.
+    def row(concurrency: int, configuration: int, method: str) -> dict[str, Any]:
+        load = {"concurrency": concurrency, "batch_size": concurrency}
+        named = {"id": f"dsr1_{configuration}", "inferencex_config_id": configuration, "spec_method": method}
+        shape = {"model_path": "deepseek-ai/DeepSeek-V3", "precision": "fp8", "system": "h200_sxm"}
+        split = {"tp_size": 8, "moe_tp_size": 8, "silicon_tpot_ms": 8.0 + concurrency}
+        return {**samples.AICONFIGURATOR, **load, **named, **shape, **split}
+
+    rows = [row(1, 7, "none"), row(2, 7, "unknown"), row(3, 8, "unknown"), row(4, 9, "mtp")]
+    copied = {**row(2, 7, "unknown"), "id": "2026_04_06", "inferencex_config_id": ""}
+    write(tmp_path / "points.csv", [*rows, copied])
+    points = [one for one in read_points(tmp_path) if isinstance(one, Point)]
+    assert [one.in_flight for one in points] == [1.0, 2.0, 2.0], "the last is the second run once more"
+    assert [one.server.model.name for one in points] == ["deepseek-r1", "deepseek-r1", "deepseek-v3"]
+    assert len(refusals(tmp_path)) == 2
+
+
+def test_nvfp4_is_what_published_checkpoints_quantise(tmp_path: Path) -> None:
+    # hf_quant_config.json of nvidia/DeepSeek-V3.1-NVFP4 leaves out q_a, q_b, kv_a and kv_b, that of
+    # nvidia/MiniMax-M2.5-NVFP4 self_attn. dsr1_fp4_b200.sh: --chunked-prefill-size 16384.
+    shape = {"precision": "fp4", "hardware": "b200", "framework": "sglang", "decode_tp": 8}
+    models = ("nvidia/DeepSeek-R1-0528-FP4-V2", "MiniMaxAI/MiniMax-M2.5")
+    write(tmp_path / "a.csv", [{**samples.INFERENCEX, **shape, "model": model} for model in models])
+    servers = [one.server for one in read_points(tmp_path) if isinstance(one, Point)]
+    of = [(one.model.projection_dtype, one.model.output_projection_dtype) for one in servers]
+    assert of == [("bfloat16", "nvfp4"), ("bfloat16", "bfloat16")]
+    assert [one.model.expert_dtype for one in servers] == ["nvfp4", "nvfp4"]
+    assert (servers[0].max_num_batched_tokens, servers[0].kv_dtype) == (16384, "fp8")
+
+
+def test_ranks_of_attention_are_as_many_as_the_scripts_start(tmp_path: Path) -> None:
+    ranks: list[tuple[str, int, int, int, int]] = [
+        ("b200_sxm", 1, 16, 4, 4),  # both counts are products: InferenceX has 4 GPUs
+        ("b200_sxm", 2, 2, 1, 4),  # --tensor-parallel-size=1 --data-parallel-size=$TP, TP 2
+        ("h100_sxm", 4, 4, 1, 16),  # minimaxm2.5_fp8_h100.sh has --tensor-parallel-size=$TP alone
+    ]
+    rows = [
+        {
+            **samples.AICONFIGURATOR,
+            **{"system": system, "model_path": "MiniMaxAI/MiniMax-M2.5", "precision": "fp8"},
+            **{"concurrency": 64, "batch_size": 64 // data, "tp_size": tensor, "attention_dp_size": data},
+            **{"moe_tp_size": split, "moe_ep_size": dealt},
+        }
+        for system, tensor, data, split, dealt in ranks
+    ]
+    write(tmp_path / "points.csv", rows)
+    points = [one for one in read_points(tmp_path) if isinstance(one, Point)]
+    assert [one.server.parallel for one in points] == ["DP 4, EP", "DP 2, EP", "TP 4, EP"]
+    assert [one.server.gpus for one in points] == [4, 2, 4]
+    assert [one.in_flight for one in points] == [16.0, 32.0, 64.0]
+
+
+def test_a_run_with_a_stall_is_scored_by_its_medians(tmp_path: Path) -> None:
+    late = {"mean_ttft": 7.5, "p99_ttft": 72.0}
+    rows = [{**samples.INFERENCEX, "p99_ttft": 0.2}, {**samples.INFERENCEX, **late}]
+    queued = {**samples.INFERENCEX, **late, "median_ttft": 14.0}
+    write(tmp_path / "a.csv", [*rows, queued])
+    found = [one for one in read_points(tmp_path) if isinstance(one, Point)]
+    assert [one.statistic for one in found] == ["mean", "median", "mean"]
+    assert found[1].measured["ttft"] == 0.04
+
+
 def test_a_sweep_whose_ttft_rises_with_its_answers_runs_one_request_fewer(tmp_path: Path) -> None:
     sweep = {"backend": "trtllm", "backend_version": "1.0.0rc3", "source": "nvidia-sweep/h100_sxm/trtllm"}
     others: list[dict[str, Any]] = [{}, {"model_path": "Qwen/Qwen3-32B", "precision": "fp8"}]
@@ -144,7 +207,8 @@ def test_a_sweep_whose_ttft_rises_with_its_answers_runs_one_request_fewer(tmp_pa
 
 def test_points_to_which_something_was_fitted_say_so(tmp_path: Path) -> None:
     bare = {"framework": "trt", "image": ""}
-    rows = [{**samples.INFERENCEX, **changed} for changed in ({}, {"framework": "trt"}, bare)]
+    named = {"framework": "trt", "image": "nvcr.io/nvidia/tensorrt-llm/release:1.2.0rc2"}
+    rows = [{**samples.INFERENCEX, **changed} for changed in ({}, named, bare)]
     write(tmp_path / "a.csv", rows)
     found = [one.fitted for one in read_points(tmp_path) if isinstance(one, Point)]
     # The sample is gpt-oss-120b on H200, whose experts run in Marlin's kernels under vLLM.
@@ -155,18 +219,16 @@ def test_rows_of_low_quality_and_of_other_designs_are_refused(tmp_path: Path) ->
     changes: list[dict[str, Any]] = [
         {"src": "together-tuned"},
         {"disagg": True, "prefill_num_workers": 0},
-        {"disagg": True, "prefill_tp": 4},
+        {"disagg": True, "decode_tp": 16},
         {"spec_method": "mtp"},
-        {"decode_dp_attention": True},
         {"decode_tp": 8, "decode_ep": 2},
     ]
     write(tmp_path / "a.csv", [{**samples.INFERENCEX, **changed} for changed in changes])
     words = (
         "low quality",
         "do not describe",
-        "split in different ways",
+        "more than eight GPUs",
         "drafts",
-        "attention data",
         "both split and dealt out",
     )
     found = refusals(tmp_path)
@@ -187,6 +249,29 @@ def test_instances_apart_are_joined_by_a_network_that_is_assumed(tmp_path: Path)
     )
     assert (point.groups()["load"], point.in_flight) == ("prefill apart, network assumed", 2.0)
     assert "throughput" not in point.measured, "the data have it by GPUs of both kinds"
+
+
+def test_instances_that_prefill_are_split_in_a_way_of_their_own(tmp_path: Path) -> None:
+    apart = {"disagg": True, "framework": "dynamo-trt", "decode_num_workers": 3, "decode_tp": 8}
+    ranks = {"prefill_tp": 4, "prefill_ep": 4, "prefill_dp_attention": True}
+    write(tmp_path / "a.csv", [{**samples.INFERENCEX, **apart, **ranks}])
+    point = only_point(tmp_path)
+    # One instance of four GPUs and three of eight.
+    assert (point.server.gpus, point.server.instances) == (28, 4)
+    assert (point.server.tensor_parallel, point.server.prefilling.data_parallel) == (8, 4)
+    assert point.groups()["load"] == "prefill apart, network and balance assumed"
+
+
+def test_a_recipe_says_how_gpus_share_attention_where_data_have_a_split_of_one(tmp_path: Path) -> None:
+    # srt-slurm's gb200-fp8/1k1k/low-latency.yaml: tensor-parallel-size: 4, data-parallel-size: 1.
+    shape = {"disagg": True, "framework": "dynamo-sglang", "hardware": "gb200", "model": "deepseek-r1"}
+    one = {f"{side}_{what}": 1 for side in ("prefill", "decode") for what in ("tp", "ep")}
+    ranks = {"prefill_dp_attention": True, "decode_dp_attention": True, "precision": "fp8"}
+    gpus = {"num_prefill_gpu": 4, "num_decode_gpu": 16, "decode_num_workers": 4}
+    write(tmp_path / "a.csv", [{**samples.INFERENCEX, **shape, **one, **ranks, **gpus}])
+    server = only_point(tmp_path).server
+    assert (server.parallel, server.gpus) == ("1P4D, TP 4", 20)
+    assert server.assumed == "network"
 
 
 def test_a_saturated_server_takes_a_token_for_each_running_request_in_turn(tmp_path: Path) -> None:

@@ -119,6 +119,16 @@ def test_a_run_that_stands_in_two_collections_counts_once(tmp_path: Path) -> Non
     found = suite(tmp_path / "data", workers=1)
     assert [one.point.id for one in found.points] == ["b.csv#1"], "the one with more metrics stays"
     assert found.reasons() == {"the same run stands in another file": 1}
+    twice = suite(_repeated(tmp_path / "twice"), workers=1)
+    assert twice.reasons() == {"the same run stands in the file twice": 1}
+    assert len(twice.points) == 2
+
+
+def _repeated(folder: Path) -> Path:
+    """Write a run, the same once more, and another that agrees in six digits of TPOT."""
+    near = {**samples.AICONFIGURATOR, "silicon_tpot_ms": 8.0000001}
+    write(folder / "a.csv", [samples.AICONFIGURATOR, samples.AICONFIGURATOR, near])
+    return folder
 
 
 def test_what_the_callback_raises_ends_the_replays(tmp_path: Path) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
-from paceline.validation.points.names import gpu_of, model_of
-from paceline.validation.points.point import Engine, Point, Server
+from paceline.validation.points.names import gpu_of, model_of, trtllm_version
+from paceline.validation.points.point import Engine, Point, Server, Split
+from paceline.validation.points.readers.inferencex import NETWORKS
 from paceline.validation.points.readers.scripts import Flags, deals_out, fitted_on, flags_of
+from paceline.validation.points.readers.splits import by_recipe, split_of
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import (
     APART,
-    ATTENTION_PARALLEL,
     DRAFTS,
-    MIXED_EXPERTS,
-    WIDE,
+    UNKNOWN_RANKS,
     NotModelled,
 )
 from paceline.validation.points.workloads import Closed
@@ -41,31 +44,85 @@ _LEAST = {
 _ONE_WAITS = ("trtllm", "1.0.0rc3", "llama-3.1-8b")
 
 
+class _Undrafted(NamedTuple):
+    """What a file says of the rows that do not say themselves whether tokens were drafted.
+
+    A configuration of InferenceX's database (``inferencex_config_id``) has one ``spec_method``, among its
+    hardware, engine, model and split (``inferencex-data`` of SemiAnalysisAI/InferenceX-app). So a row of a
+    configuration that has another row without drafts was run without drafts.
+
+    Attributes
+    ----------
+    configurations
+        Those of a row without drafts.
+    runs
+        Runs without drafts, by what stands in each of their rows.
+    """
+
+    configurations: frozenset[int]
+    runs: frozenset[tuple[object, ...]]
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> _Undrafted:
+        """Return what the rows of a file say together."""
+        rows = list(rows)
+        by_method: dict[str, set[int]] = {}
+        for row in rows:
+            if row.get("inferencex_config_id") is not None:
+                by_method.setdefault(row["spec_method"], set()).add(row["inferencex_config_id"])
+        settled = by_method.get("none", set()) - by_method.get("mtp", set())
+        whole = cls(frozenset(settled), frozenset())
+        return cls(whole.configurations, frozenset(_run(row) for row in rows if whole.has(row)))
+
+    def has(self, row: Row) -> bool:
+        """Whether a row was run without drafts."""
+        method = row["spec_method"]
+        settled = row.get("inferencex_config_id") in self.configurations or _run(row) in self.runs
+        return method == "none" or (method == "unknown" and settled)
+
+
+def _run(row: Row) -> tuple[object, ...]:
+    load = tuple(row[name] for name in ("system", "backend", "isl", "osl", "concurrency"))
+    return (*load, f"{row['silicon_ttft_ms']:.6g}", f"{row['silicon_tpot_ms']:.6g}")
+
+
 def read(file: Path, name: str) -> Found:
     """Yield the points of a file."""
-    yield from each_row(name, table(file), _point)
+    rows = table(file)
+    undrafted = _Undrafted.of(rows.iter_rows(named=True))
+    yield from each_row(name, rows, functools.partial(_point, undrafted))
 
 
-def _point(place: str, row: Row) -> Point:
-    _check_modelled(row)
-    model, precision = model_of(row["model_path"], row["precision"] or row["gemm_quant_mode"])
+def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
+    _check_modelled(row, undrafted)
+    # The rows of the database name the architecture, and their ids the model that InferenceX ran.
+    name = "deepseek-r1" if str(row.get("id")).startswith("dsr1_") else row["model_path"]
+    model, precision = model_of(name, row["precision"] or row["gemm_quant_mode"])
     gpu = gpu_of(row["system"])
-    if row["mode"] != "agg":
-        raise NotModelled(APART)
-    tensor, whole = _split(row, mixture=model.experts is not None)
-    version = row["backend_version"] or ""
-    version = version if version[:1].isdigit() else ""
-    measured = known(ttft=1e-3 * row["silicon_ttft_ms"], tpot=1e-3 * row["silicon_tpot_ms"])
+    prefill, decode = _instances(row)
+    split = apart = _split(row, mixture=model.experts is not None) if not prefill else _side(row, "decode")
+    network = None
+    if prefill:
+        apart, network = _side(row, "prefill"), NETWORKS.get(gpu)
+        if network is None:
+            raise NotModelled(APART)
+    gpus = split.tensor_parallel * split.data_parallel
+    version = _version(row)
+    # Means of these runs contain a stall: see the reader of InferenceX's own data, which have percentiles.
+    stalls = row["backend"] == "sglang" and gpu == "b200" and not version
+    ttft = None if stalls else 1e-3 * row["silicon_ttft_ms"]
+    measured = known(ttft=ttft, tpot=1e-3 * row["silicon_tpot_ms"])
     sweep = row["source"].startswith(_SWEEP)
-    whole = whole or deals_out(_ENGINES[row["backend"]], model.name, gpu, version)
+    whole = split.expert_parallel or deals_out(_ENGINES[row["backend"]], model.name, gpu, version)
     key = (row["backend"], version, model.name)
     least = _LEAST.get(key) if sweep else None
     engine, concurrency = _ENGINES[row["backend"]], row["concurrency"]
     fitted = "how equal lengths are" if least else fitted_on(engine, version, model.name, gpu)
+    fitted = "" if prefill else fitted
     flags = (
         _sweep_flags(key, precision, concurrency)
         if sweep
-        else flags_of(engine, model.name, gpu, (tensor, whole), (row["isl"], concurrency), version)
+        else flags_of(engine, model, gpu, (gpus, whole), (row["isl"], concurrency), version)
     )
     return Point(
         id=place,
@@ -74,8 +131,13 @@ def _point(place: str, row: Row) -> Point:
             version=version,
             model=model,
             gpu=gpu,
-            tensor_parallel=tensor,
+            tensor_parallel=split.tensor_parallel,
+            data_parallel=split.data_parallel,
             expert_parallel=whole,
+            instances=prefill + decode,
+            prefill=prefill,
+            prefill_split=None if apart == split else apart,
+            network=network,
             **flags._asdict(),
         ),
         precision=precision,
@@ -87,9 +149,17 @@ def _point(place: str, row: Row) -> Point:
             least=least or 0.8,
         ),
         measured=measured,
-        in_flight=float(concurrency),
+        in_flight=concurrency / decode / split.data_parallel,
         fitted=fitted,
     )
+
+
+def _version(row: Row) -> str:
+    """Return the engine's version; empty if the row has none, or a word."""
+    version = row["backend_version"] or ""
+    if not version[:1].isdigit():
+        return ""
+    return trtllm_version(version) if row["backend"] == "trtllm" else version
 
 
 def _sweep_flags(key: tuple[str, str, str], precision: str, concurrency: int) -> Flags:
@@ -104,7 +174,7 @@ def _sweep_flags(key: tuple[str, str, str], precision: str, concurrency: int) ->
     )
 
 
-def _check_modelled(row: Row) -> None:
+def _check_modelled(row: Row, undrafted: _Undrafted) -> None:
     """Refuse what the file's description or the model leaves open.
 
     Raises
@@ -112,7 +182,7 @@ def _check_modelled(row: Row) -> None:
     NotModelled
         With the reason.
     """
-    if row["spec_method"] == "unknown":
+    if row["spec_method"] == "unknown" and not undrafted.has(row):
         raise NotModelled("may draft tokens (MTP): the data do not say")
     if row["spec_method"] == "mtp":
         raise NotModelled(DRAFTS)
@@ -120,21 +190,48 @@ def _check_modelled(row: Row) -> None:
         raise NotModelled("the requests in flight are not in the data")
     if row["backend_version"] == "0.12.0" and "Llama-3.1-8B" in row["model_path"]:
         raise NotModelled("doubtful: its concurrency implies 1.5 PFLOP/s of an H200")
-    sides = ("attention_dp_size", "prefill_attention_dp_size", "decode_attention_dp_size")
-    if any((row.get(side) or 1) > 1 for side in sides):
-        raise NotModelled(ATTENTION_PARALLEL)
-    if (row["pp_size"] or 1) > 1:
+    if any((row.get(name) or 1) > 1 for name in ("pp_size", "prefill_pp_size", "decode_pp_size")):
         raise NotModelled("pipeline parallelism")
-    if row["batch_size"] is not None and row["batch_size"] != row["concurrency"]:
+    ranks = row["attention_dp_size"] or 1
+    if row["batch_size"] is not None and row["batch_size"] * ranks != row["concurrency"]:
         raise NotModelled("a batch that is not the concurrency, for a reason that is not in the data")
 
 
-def _split(row: Row, *, mixture: bool) -> tuple[int, bool]:
-    """Return GPUs of an instance, and whether they hold whole experts.
+def _instances(row: Row) -> tuple[int, int]:
+    """Return the instances that prefill and those that decode; one that does both counts as the latter.
 
-    Where ``moe_tp_size`` and ``moe_ep_size`` are the same, ``tp_size`` is their product: InferenceX lists the
-    same runs with so many tensor-parallel GPUs and the experts dealt out over them, and its throughput by GPU
-    agrees.
+    Raises
+    ------
+    NotModelled
+        If the data do not list them.
+    """
+    if row["mode"] == "agg":
+        return 0, 1
+    prefill, decode = row.get("prefill_num_workers"), row.get("decode_num_workers")
+    if not prefill or not decode:
+        raise NotModelled(APART)
+    return prefill, decode
+
+
+def _side(row: Row, side: str) -> Split:
+    """Return how instances that prefill or that decode share the model."""
+    tensor, data = row[f"{side}_tp_size"], row[f"{side}_attention_dp_size"] or 1
+    if data > 1 and tensor > 1:
+        raise NotModelled(UNKNOWN_RANKS)
+    dealt = row[f"{side}_moe_ep_size"] or 1
+    sum_up = row["backend"] == "sglang" and row["system"].startswith("gb") and by_recipe(data, dealt)
+    return split_of(tensor * data, dealt, ranks=data > 1 and not sum_up)
+
+
+def _split(row: Row, *, mixture: bool) -> Split:
+    """Return how an instance's GPUs share the model.
+
+    Where ``moe_tp_size`` and ``moe_ep_size`` are the same, ``tp_size`` or ``attention_dp_size`` is their
+    product: InferenceX lists the same runs with so many GPUs and the experts dealt out over them, and its
+    throughput by GPU agrees. Of vLLM's rows ``tp_size``, ``attention_dp_size`` and the root of
+    ``moe_ep_size`` are the same: the scripts then start as many ranks of one GPU
+    (``--tensor-parallel-size=1 --data-parallel-size=$TP``, minimaxm2.5_fp4_b200.sh), but on H100, whose
+    script does not know ranks of attention.
 
     Raises
     ------
@@ -142,12 +239,15 @@ def _split(row: Row, *, mixture: bool) -> tuple[int, bool]:
         If experts are both split and dealt out.
     """
     tensor, split, dealt = row["tp_size"], row["moe_tp_size"] or 1, row["moe_ep_size"] or 1
-    if not mixture:
-        return tensor, False
+    data = row["attention_dp_size"] or 1
+    if not mixture and data == 1:
+        return Split(tensor)
+    if data > 1 and tensor == data and dealt == data * tensor:
+        return split_of(data, data, ranks=not row["system"].startswith("h100"))
+    if data > 1 and tensor == 1 and split in (1, dealt) and data == split * dealt:
+        return split_of(dealt, dealt, ranks=True)
+    if data > 1:
+        raise NotModelled(UNKNOWN_RANKS)
     if split == dealt and tensor == split * dealt:
-        tensor, split = dealt, 1
-    if tensor > 8:
-        raise NotModelled(WIDE)
-    if split > 1 and dealt > 1:
-        raise NotModelled(MIXED_EXPERTS)
-    return tensor, dealt > 1
+        tensor = dealt
+    return split_of(tensor, dealt, ranks=False)

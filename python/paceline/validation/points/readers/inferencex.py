@@ -5,21 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from paceline.validation.points.names import engine_version, gpu_of, model_of
-from paceline.validation.points.point import Engine, Point, Server
+from paceline.validation.points.names import engine_version, gpu_of, model_of, trtllm_version
+from paceline.validation.points.point import Engine, Point, Server, Split
 from paceline.validation.points.readers.scripts import deals_out, fitted_on, flags_of
+from paceline.validation.points.readers.splits import by_recipe, split_of
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import (
     APART,
-    ATTENTION_PARALLEL,
     DRAFTS,
-    MIXED_EXPERTS,
-    WIDE,
     NotModelled,
 )
 from paceline.validation.points.workloads import Closed
 
-__all__ = ["COLUMNS", "read"]
+__all__ = ["COLUMNS", "NETWORKS", "read"]
 
 COLUMNS = ("framework", "conc", "median_tpot", "median_ttft", "decode_tp", "decode_ep", "is_multinode")
 _ENGINES: dict[str, Engine] = {
@@ -31,12 +29,23 @@ _ENGINES: dict[str, Engine] = {
     "dynamo-trtllm": "trtllm",
 }
 #: Between instances that prefill and that decode, a port a GPU. The data do not say: it is taken that nodes
-#: of eight GPUs have as many adapters of 400 Gb/s, and racks of GB200 NVLink.
-_NETWORKS = {"h200": "infiniband-ndr", "b200": "infiniband-ndr", "gb200": "nvlink-gb200"}
+#: of eight GPUs have as many adapters of 400 Gb/s, and racks of GB200 and GB300 NVLink.
+NETWORKS = {
+    "h200": "infiniband-ndr",
+    "b200": "infiniband-ndr",
+    "b300": "infiniband-ndr",
+    "gb200": "nvlink-gb200",
+    "gb300": "nvlink-gb200",
+}
+
+
+#: Of SGLang on B200 from November 2025 to January 2026 a few of the first requests wait 70 s, whatever the
+#: load: the ninety-ninth percentile of TTFT is then above this, and the median below a tenth of it.
+_STALL_S = 60.0
 
 
 def read(file: Path, name: str) -> Found:
-    """Yield the points of a file: means, or medians where it has no means."""
+    """Yield the points of a file: means, or medians where it has no means or they contain a stall."""
     yield from each_row(name, table(file), _point)
 
 
@@ -45,22 +54,21 @@ def _point(place: str, row: Row) -> Point:
         raise NotModelled("doubtful: a set of low quality")
     if row["spec_method"] != "none":
         raise NotModelled(DRAFTS)
-    if row["decode_dp_attention"] or row["prefill_dp_attention"]:
-        raise NotModelled(ATTENTION_PARALLEL)
     model, precision = model_of(row["model"], row["precision"])
     gpu = gpu_of(row["hardware"])
     prefill, decode = _instances(row)
-    network = _NETWORKS.get(gpu) if prefill else None
+    network = NETWORKS.get(gpu) if prefill else None
     if prefill and network is None:
         raise NotModelled(APART)
-    tensor, dealt = row["decode_tp"], row["decode_ep"] or 1
-    if dealt not in (1, tensor):
-        raise NotModelled(MIXED_EXPERTS)
-    statistic: Literal["mean", "median"] = "median" if row["mean_tpot"] is None else "mean"
+    split = _split(row, "decode")
+    gpus, dealt = split.tensor_parallel * split.data_parallel, split.expert_parallel
+    apart = _split(row, "prefill") if prefill else split
+    statistic: Literal["mean", "median"] = "median" if row["mean_tpot"] is None or _stalls(row) else "mean"
     throughput = row["output_tput_per_gpu"]
     engine = _ENGINES[row["framework"]]
     version = engine_version(row["image"])
-    flags = flags_of(engine, model.name, gpu, (tensor, dealt > 1), (row["isl"], row["conc"]), version)
+    version = trtllm_version(version) if engine == "trtllm" else version
+    flags = flags_of(engine, model, gpu, (gpus, dealt), (row["isl"], row["conc"]), version)
     return Point(
         id=place,
         server=Server(
@@ -68,10 +76,12 @@ def _point(place: str, row: Row) -> Point:
             version=version,
             model=model,
             gpu=gpu,
-            tensor_parallel=tensor,
-            expert_parallel=dealt > 1 or deals_out(engine, model.name, gpu, version),
+            tensor_parallel=split.tensor_parallel,
+            data_parallel=split.data_parallel,
+            expert_parallel=dealt or deals_out(engine, model.name, gpu, version),
             instances=prefill + decode,
             prefill=prefill,
+            prefill_split=None if apart == split else apart,
             network=network,
             **flags._asdict(),
         ),
@@ -87,14 +97,31 @@ def _point(place: str, row: Row) -> Point:
             tpot=row[f"{statistic}_tpot"],
             e2e=row[f"{statistic}_e2el"],
             # By the GPUs of tensor parallelism: num_decode_gpu counts those of experts a second time.
-            throughput=None
-            if prefill or throughput is None or statistic == "median"
-            else throughput * tensor,
+            throughput=None if prefill or throughput is None or statistic == "median" else throughput * gpus,
         ),
         statistic=statistic,
-        in_flight=row["conc"] / decode,
+        in_flight=row["conc"] / decode / split.data_parallel,
         fitted="" if prefill else fitted_on(engine, version, model.name, gpu),
+        mean_tpot=row["mean_tpot"],
     )
+
+
+def _split(row: Row, side: str) -> Split:
+    """Return how instances that prefill or that decode share the model.
+
+    Ranks of attention are as many as ``tp``, or of one GPU each: then the instances' GPUs say how many.
+    """
+    gpus, dealt, ranks = row[f"{side}_tp"], row[f"{side}_ep"] or 1, bool(row[f"{side}_dp_attention"])
+    if ranks and gpus == 1 and row["disagg"]:
+        gpus = row[f"num_{side}_gpu"] // row[f"{side}_num_workers"]
+        ranks = not by_recipe(gpus, dealt)
+    return split_of(gpus, dealt, ranks=ranks)
+
+
+def _stalls(row: Row) -> bool:
+    """Whether a few requests waited for a minute, for which no load is the reason."""
+    late, median = row.get("p99_ttft") or 0.0, row["median_ttft"] or 0.0
+    return late > _STALL_S and median < 0.1 * late
 
 
 def _instances(row: Row) -> tuple[int, int]:
@@ -103,14 +130,10 @@ def _instances(row: Row) -> tuple[int, int]:
     Raises
     ------
     NotModelled
-        If the data do not list them, or they are split in different ways.
+        If the data do not list them.
     """
     if not (row["disagg"] or row["is_multinode"]):
         return 0, 1
     if not row["prefill_num_workers"] or not row["decode_num_workers"]:
         raise NotModelled(APART)
-    if row["decode_tp"] > 8:
-        raise NotModelled(WIDE)
-    if (row["prefill_tp"], row["prefill_ep"]) != (row["decode_tp"], row["decode_ep"]):
-        raise NotModelled("prefill and decode apart, split in different ways")
     return row["prefill_num_workers"], row["decode_num_workers"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from paceline.model import Model
 from paceline.validation.points.point import Engine
 
 __all__ = ["Flags", "deals_out", "fitted_on", "flags_of"]
@@ -39,7 +40,7 @@ class Flags(NamedTuple):
 
 
 def flags_of(
-    engine: Engine, model: str, gpu: str, split: tuple[int, bool], load: tuple[int, int], version: str = ""
+    engine: Engine, model: Model, gpu: str, split: tuple[int, bool], load: tuple[int, int], version: str = ""
 ) -> Flags:
     """Return the flags of a server of so many GPUs, for prompts of a length and requests in flight.
 
@@ -47,20 +48,21 @@ def flags_of(
 
     Examples
     --------
-    >>> flags_of("sglang", "deepseek-r1", "b200", (8, False), (1024, 64)).receive_interval
+    >>> deepseek = Model.load("deepseek-r1")
+    >>> flags_of("sglang", deepseek, "b200", (8, False), (1024, 64)).receive_interval
     30
-    >>> flags_of("trtllm", "deepseek-r1", "b200", (8, True), (1024, 4)).max_num_batched_tokens
+    >>> flags_of("trtllm", deepseek, "b200", (8, True), (1024, 4)).max_num_batched_tokens
     1152
-    >>> flags_of("trtllm", "deepseek-r1", "h200", (8, True), (8192, 64)).max_num_batched_tokens
+    >>> flags_of("trtllm", deepseek, "h200", (8, True), (8192, 64)).max_num_batched_tokens
     8320
-    >>> flags_of("vllm", "gpt-oss-120b", "b200", (8, False), (1024, 64)).kv_dtype
+    >>> flags_of("vllm", Model.load("gpt-oss-120b"), "b200", (8, False), (1024, 64)).kv_dtype
     'fp8'
     """
     prompt, concurrency = load
-    deepseek = model.startswith("deepseek")
+    deepseek, four_bits = model.name.startswith("deepseek"), model.weight_dtype == "nvfp4"
     if engine == "sglang" and deepseek:
-        return _sglang(gpu, split[0], concurrency)
-    if engine == "trtllm" and deepseek:  # dsr1_fp8_h200_trt.sh, dsr1_fp8_b200_trt.sh
+        return _sglang(gpu, 0 if four_bits else split[0], concurrency)
+    if engine == "trtllm" and deepseek:  # dsr1_fp8_h200_trt.sh, dsr1_fp8_b200_trt.sh, dsr1_fp4_b200_trt.sh
         tokens = (concurrency + prompt + 64 + 63) // 64 * 64
         if gpu == "h200" or not split[1]:  # dsr1_fp8_b200_trt_slurm.sh of 2025 deals out, without a least
             tokens = max(8192, tokens)
@@ -68,29 +70,32 @@ def flags_of(
     if engine == "trtllm":  # gptoss_fp4_h200_trt.sh, gptoss_fp4_b200_trt.sh
         kv_dtype = "auto" if gpu == "h200" else "fp8"
         return Flags(max_num_batched_tokens=20000, max_num_seqs=concurrency, memory=0.85, kv_dtype=kv_dtype)
-    if engine == "vllm" and model == "minimax-m2.5":
-        return _minimax(gpu, version, prompt)
-    if engine == "vllm" and gpu == "b200" and model == "gpt-oss-120b":  # gptoss_fp4_b200.sh
+    if engine == "vllm" and model.name == "minimax-m2.5":
+        return _minimax(gpu, version, prompt, four_bits=four_bits)
+    if engine == "vllm" and gpu == "b200" and model.name == "gpt-oss-120b":  # gptoss_fp4_b200.sh
         return Flags(max_num_batched_tokens=8192, max_num_seqs=512, kv_dtype="fp8")
     return Flags()
 
 
 def _sglang(gpu: str, tensor: int, concurrency: int) -> Flags:
-    """Return the flags of DeepSeek under SGLang."""
+    """Return the flags of DeepSeek under SGLang; in NVFP4 with no GPUs, as they do not depend on these."""
     if gpu == "h200":  # dsr1_fp8_h200.sh
         return Flags(max_num_batched_tokens=32768, memory=0.82)
-    if tensor == 4:  # dsr1_fp8_b200.sh
+    if tensor == 4 or gpu.startswith("gb"):  # dsr1_fp8_b200.sh, srt-slurm's low-latency.yaml of GB200
         return Flags(max_num_batched_tokens=8192, receive_interval=10, memory=0.95, kv_dtype="fp8")
     interval = 30 if concurrency >= 16 else 10
+    if not tensor:  # dsr1_fp4_b200.sh, of 2025 as of 2026
+        return Flags(max_num_batched_tokens=16384, receive_interval=interval, memory=0.85, kv_dtype="fp8")
     return Flags(max_num_batched_tokens=32768, receive_interval=interval, memory=0.82, kv_dtype="fp8")
 
 
-def _minimax(gpu: str, version: str, prompt: int) -> Flags:
+def _minimax(gpu: str, version: str, prompt: int, *, four_bits: bool) -> Flags:
     """Return the flags of MiniMax-M2.5 under vLLM: minimaxm2.5_fp8_b200.sh and those beside it.
 
-    The script for B200 changed with vLLM 0.19: it has had 8-bit keys and values since.
+    The script for B200 changed with vLLM 0.19: it has had 8-bit keys and values since, as have those for B300
+    and for NVFP4 (whose checkpoint asks for them, too).
     """
-    if gpu == "b200" and version.startswith("0.19"):
+    if gpu == "b300" or (gpu == "b200" and (four_bits or version.startswith("0.19"))):
         return Flags(max_num_batched_tokens=2 * prompt, memory=0.9, kv_dtype="fp8")
     return Flags(memory=0.9 if gpu.startswith("h100") else 0.95)
 
@@ -106,7 +111,7 @@ def deals_out(engine: Engine, model: str, gpu: str, version: str) -> bool:
     >>> [deals_out("vllm", "minimax-m2.5", "b200", version) for version in ("0.17.0", "0.19.0")]
     [True, False]
     """
-    early = gpu == "b200" and not version.startswith("0.19")
+    early = gpu == "b200" and version[:4] in ("0.16", "0.17", "0.18")
     return engine == "vllm" and model == "minimax-m2.5" and (gpu == "h200" or early)
 
 
