@@ -25,6 +25,9 @@ __all__ = ["TraceScan", "scan_trace"]
 CHUNK: Final = 1 << 18
 """Rows that are read at once: as many as polars writes into a row group."""
 
+_LEAST: Final = 1 << 10
+"""Rows of a column of text or lists that are read at once, at least, for the hash."""
+
 _BLOCK_TOKENS: Final = "prefix_block_tokens"
 
 
@@ -241,10 +244,11 @@ class TraceScan:
     def _column(self, name: str) -> Iterator[pl.Series]:
         """Read one column in the type that traces have it in, in parts.
 
-        Parts of text or lists have the rows of a chunk. A column of numbers takes at most 8 bytes a row, so
-        its parts are larger where chunks are small: each read of a slice has a cost of its own.
+        Parts have more rows than a chunk where these are small: each read of a slice has a cost of its own. A
+        column of numbers takes at most 8 bytes a row.
         """
-        rows = max(self._chunk, CHUNK) if self._schema[name].is_numeric() else self._chunk
+        least = CHUNK if self._schema[name].is_numeric() else _LEAST
+        rows = max(self._chunk, least)
         for _, file, frame in self._read([name], rows):
             yield typed_column(frame.get_column(name), Rows(str(file), str))
 
