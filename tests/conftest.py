@@ -90,6 +90,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return group(nodeid)
 
+    # The groups with the most tests would come first, and the longest tests last.
+    config.option.loadscopereorder = False
     return Grouped(config, log)
 
 
