@@ -135,11 +135,10 @@ def replay(
     policy = vllm() if policy is None else policy
     cluster = _hosted(cluster, host)
     if isinstance(trace, TraceScan):
-        whole = {"clients": clients, "sample": sample, "record": record}
-        directory = checked_for_scan(trace, out, whole)
-        settings = settings_kept(until, leap, None, pace)
         from paceline.streaming import replay_scan
 
+        directory = checked_for_scan(trace, out, {"clients": clients, "sample": sample, "record": record})
+        settings = settings_kept(until, leap, None, pace)
         return replay_scan(
             trace, cluster, policy, pace=pace, out=directory, settings=settings, progress=progress
         )

@@ -170,9 +170,9 @@ class Run:
         checked_for_scan(scan, out, {name: given[name] for name in ("clients", "sample", "record")})
         if recipe.sha256 not in (None, scan.sha256):
             raise ConfigError(f"{path}: must have the digest {recipe.sha256} of the run, had {scan.sha256}")
-        until, leap, pace = self.settings.until, self.settings.leap, self.settings.pace
         from paceline.streaming import replay_scan
 
+        until, leap, pace = self.settings.until, self.settings.leap, self.settings.pace
         return replay_scan(
             scan,
             self.cluster,
