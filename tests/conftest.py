@@ -22,11 +22,15 @@ for threads in ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 # `pytest_collection_finish`.
 gc.disable()
 
-# Under `pytest -n`, a file of these runs in one worker: its tests share replays, draws or pages.
-SHARE_REPLAYS = (
-    "tests/unit/study/",
-    "tests/unit/synthesis/test_session_presets.py",
-    "tests/unit/report/test_page.py",
+# Under `pytest -n`, a worker runs all tests of a file, which share fixtures, replays, draws or pages, or all
+# doctests of a package. The tests of these share nothing, and some take long: each goes to the worker that is
+# free first. To hand out every test by itself took the process that does so half a minute.
+APART = (
+    "tests/conformance/",
+    "tests/differential/",
+    "tests/properties/",
+    "tests/search/",
+    "tests/unit/policies/test_every_policy.py",
 )
 # These files share one quick run of a study, and a worker.
 SHARE_A_STUDY = ("tests/unit/study/test_layered_prefill.py", "tests/cli/test_study.py")
@@ -64,11 +68,13 @@ def pytest_collection_finish() -> None:
 
 
 def group(nodeid: str) -> str:
-    """Return what shares a worker with a test: a study, a file, or the test alone."""
+    """Return what shares a worker with a test: a study, a file or a package, or the test alone."""
     file = nodeid.partition("::")[0]
     if file in SHARE_A_STUDY:
         return "layered-prefill"
-    return file if file.startswith(SHARE_REPLAYS) else nodeid
+    if file.startswith(APART):
+        return nodeid
+    return file if file.startswith("tests/") else file.rpartition("/")[0]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -84,6 +90,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return group(nodeid)
 
+    # The groups with the most tests would come first, and the longest tests last.
+    config.option.loadscopereorder = False
     return Grouped(config, log)
 
 
@@ -93,7 +101,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not THOROUGH and "slow" in item.keywords:
             item.add_marker(skip)
-    items.sort(key=lambda item: not item.path.relative_to(ROOT).as_posix().startswith(START_FIRST))
+    items.sort(key=lambda item: not item.nodeid.startswith(START_FIRST))
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ help does not wait for data frames and the native engine.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # True to a type checker; to import `typing` takes longer than all the rest here
 if TYPE_CHECKING:
     from paceline import policies
     from paceline._core import VERSION as __version__

@@ -272,7 +272,9 @@ def _check_generic(origin: Any, parts: tuple[Any, ...]) -> Check:  # noqa: ANN40
         )
     holds = _check_elements(origin, tuple(_check(part) for part in parts if part is not Ellipsis), parts)
     # Text is a sequence of text, and a mapping one of its keys; neither is meant.
-    return lambda value: not isinstance(value, str | bytes | Mapping) and holds(value)
+    return lambda value: (
+        (type(value) in (tuple, list) or not isinstance(value, str | bytes | Mapping)) and holds(value)
+    )
 
 
 def _check_elements(origin: Any, checks: tuple[Check, ...], parts: tuple[Any, ...]) -> Check:  # noqa: ANN401

@@ -80,6 +80,8 @@ def one_of(
 
 def is_number(value: object) -> bool:
     """Whether a value is a finite number that a double holds."""
+    if type(value) is float:
+        return math.isfinite(value)
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return False
     try:

@@ -24,7 +24,6 @@ from paceline.policy.misuse import warn_of_misuse
 from paceline.policy.python_routers import Watched, routers_of
 from paceline.result import Provenance, Result
 from paceline.result.turns import warn_of_early_turns
-from paceline.streaming import replay_scan
 from paceline.trace import Trace, TraceScan
 
 if TYPE_CHECKING:
@@ -136,8 +135,9 @@ def replay(
     policy = vllm() if policy is None else policy
     cluster = _hosted(cluster, host)
     if isinstance(trace, TraceScan):
-        whole = {"clients": clients, "sample": sample, "record": record}
-        directory = checked_for_scan(trace, out, whole)
+        from paceline.streaming import replay_scan
+
+        directory = checked_for_scan(trace, out, {"clients": clients, "sample": sample, "record": record})
         settings = settings_kept(until, leap, None, pace)
         return replay_scan(
             trace, cluster, policy, pace=pace, out=directory, settings=settings, progress=progress

@@ -30,11 +30,14 @@ UNUSED = (
     "paceline.profiling",
     "paceline.rank",
     "paceline.report.writing",
+    "paceline.result.perfetto",
+    "paceline.streaming",
     "paceline.study",
     "paceline.sweeping",
     "paceline.synthesis",
     "paceline.testing",
     "paceline.validation",
+    "statistics",
 )
 """What a plain replay does without."""
 
@@ -54,11 +57,15 @@ def imported_by(*words: object) -> set[str]:
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
-def test_a_plain_replay_imports_one_policy_and_nothing_that_it_does_without(small_trace: Path) -> None:
+def test_a_plain_replay_imports_one_policy_one_format_and_nothing_that_it_does_without(
+    small_trace: Path,
+) -> None:
     modules = imported_by("replay", small_trace, *ON_ONE_H100, "--quiet")
     assert modules.isdisjoint(UNUSED)
     made = {f"paceline.policies.{name}" for name in names()}
     assert modules & made == {"paceline.policies.vllm"}
+    formats = {name for name in modules if name.startswith("paceline.trace.formats.")}
+    assert formats == {"paceline.trace.formats.own"}
 
 
 def test_another_policy_brings_its_own_module(small_trace: Path) -> None:

@@ -18,10 +18,7 @@ from paceline.report import write_report
 from unit.report.cases import EVIL, Sampled, replayed
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: make test-report"),
-    pytest.mark.xdist_group("chromium"),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: make test-report")
 
 SLO = paceline.SLO(ttft=1.0, e2e=6.0)
 

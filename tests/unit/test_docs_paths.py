@@ -5,6 +5,7 @@ from __future__ import annotations
 import pydoc
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,15 @@ def section(title: str) -> str:
     return found[1]
 
 
+@cache
+def sources() -> dict[str, str]:
+    """Return the text of each source file by its path."""
+    files = (
+        file for folder in SOURCES for file in (ROOT / folder).rglob("*") if file.suffix in {".rs", ".py"}
+    )
+    return {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in files}
+
+
 @pytest.mark.parametrize("page", THERE)
 def test_what_a_page_names_exists(page: str) -> None:
     assert faults((ROOT / page).read_text(encoding="utf-8"), (ROOT / page).parent) == []
@@ -180,12 +190,7 @@ def test_what_a_page_names_exists(page: str) -> None:
 @pytest.mark.parametrize("title", WITNESSES)
 def test_a_how_to_names_every_file_that_names_a_witness(title: str) -> None:
     witness = re.compile(rf"\b(?:{WITNESSES[title]})\b")
-    needed = {
-        str(file.relative_to(ROOT))
-        for folder in SOURCES
-        for file in (ROOT / folder).rglob("*")
-        if file.suffix in {".rs", ".py"} and witness.search(file.read_text(encoding="utf-8"))
-    }
+    needed = {name for name, text in sources().items() if witness.search(text)}
     assert needed, "the witness has another name now"
     needed = {name for name in needed if not name.startswith(USERS)} - BESIDE.get(title, set())
     links = {target.removeprefix("../") for _, target in LINK.findall(section(title))}

@@ -45,8 +45,8 @@ def tree(root: Path) -> list[Path]:
     return [root / name for name in listed.stdout.split("\0") if name and (root / name).is_file()]
 
 
-def lines_of(files: list[Path], *suffixes: str) -> Iterator[tuple[Path, int, str]]:
-    """Yield file, line number and line for every text file with one of the suffixes, or for all."""
+def lines_with(pattern: re.Pattern[str], files: list[Path], *suffixes: str) -> Iterator[tuple[str, str]]:
+    """Yield place and text of the lines that have a pattern, of files with one of the suffixes, or of all."""
     for file in files:
         if suffixes and file.suffix not in suffixes:
             continue
@@ -54,39 +54,32 @@ def lines_of(files: list[Path], *suffixes: str) -> Iterator[tuple[Path, int, str
             text = file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
+        if not pattern.search(text):
+            continue
         for number, line in enumerate(text.splitlines(), start=1):
-            yield file, number, line
+            if pattern.search(line):
+                yield f"{file}:{number}", line.strip()
+
+
+def in_rust(tree: list[Path], root: Path) -> list[Path]:
+    return [file for file in tree if file.is_relative_to(root / "rust")]
 
 
 def test_no_file_names_the_machine_it_was_written_on(tree: list[Path], root: Path) -> None:
     above = root if root.parent == Path(tempfile.gettempdir()) else root.parent
     here = re.escape(f"{above}/") if above != Path("/") else "(?!)"
-    found = [
-        f"{file.relative_to(root)}:{number}: {line.strip()}"
-        for file, number, line in lines_of(tree)
-        if MACHINE.search(line) or re.search(rf"(?<![\w.]){here}", line)
-    ]
-    assert not found
+    assert not list(lines_with(re.compile(rf"{MACHINE.pattern}|(?<![\w.]){here}"), tree))
 
 
 def test_the_engine_names_no_policy(tree: list[Path], root: Path) -> None:
-    found = [
-        f"{file.relative_to(root)}:{number}: {line.strip()}"
-        for file, number, line in lines_of(tree, ".rs", ".toml")
-        if file.is_relative_to(root / "rust") and POLICY_NAMES.search(line.partition("//")[0])
-    ]
-    assert not found
+    named = lines_with(POLICY_NAMES, in_rust(tree, root), ".rs", ".toml")
+    assert not [(place, line) for place, line in named if POLICY_NAMES.search(line.partition("//")[0])]
 
 
 def test_doc_comments_in_rust_say_what_a_thing_is(tree: list[Path], root: Path) -> None:
     # "What …" names no thing, and "See the module" says nothing: a sentence of its own says more.
-    vague = re.compile(r"\s*//[/!] (What\b|See the module)")
-    found = [
-        f"{file.relative_to(root)}:{number}: {line.strip()}"
-        for file, number, line in lines_of(tree, ".rs")
-        if file.is_relative_to(root / "rust") and vague.match(line)
-    ]
-    assert not found
+    vague = re.compile(r"^\s*//[/!] (What\b|See the module)", re.MULTILINE)
+    assert not list(lines_with(vague, in_rust(tree, root), ".rs"))
 
 
 def test_every_numbered_invariant_has_a_test(tree: list[Path], root: Path) -> None:

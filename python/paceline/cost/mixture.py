@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import cache, lru_cache
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from paceline._clock import ticks
@@ -95,6 +94,8 @@ def slowest_rank(covered: float, count: int, ranks: int) -> float:
 @cache
 def _largest_of(number: int) -> float:
     """Return the mean of the largest of so many standard normal numbers."""
+    from statistics import NormalDist  # with `fractions`, an import that few replays need
+
     normal, parts = NormalDist(), 4000
     # The largest has the quantile of u ** (1 / number) at probability u.
     return sum(normal.inv_cdf(((i + 0.5) / parts) ** (1 / number)) for i in range(parts)) / parts

@@ -21,6 +21,7 @@ from paceline.policy.flips import flip
 from paceline.policy.gauges import gauge
 from paceline.policy.handover import Handover
 from paceline.policy.loras import Loras
+from paceline.policy.pipelines import Pipelined
 from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
@@ -253,6 +254,7 @@ _LEFT_OUT = (
     *("classes", "admission", "every", "hold", "routers", "seed"),
     *("max_num_partial_prefills", "max_long_partial_prefills", "bucket", "loras"),
 )
+_PARTS: Mapping[str, type] = {"loras": Loras, "output_reserve": OutputReserve, "pipelined": Pipelined}
 _LIMITS = ("max_num_batched_tokens", "long_prefill_token_threshold", "bucket")
 
 
@@ -282,10 +284,9 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
                 tiers = _tables(cache["tiers"], "tiers of prefix_cache")
                 cache["tiers"] = tuple(_tier(tier) for tier in tiers)
             fields["prefix_cache"] = build(PrefixCache, cache, "prefix_cache")
-        if "loras" in fields:
-            fields["loras"] = build(Loras, fields["loras"], "loras")
-        if "output_reserve" in fields:
-            fields["output_reserve"] = build(OutputReserve, fields["output_reserve"], "output_reserve")
+        for name, kind in _PARTS.items():
+            if name in fields:
+                fields[name] = build(kind, fields[name], name)
         if "order" in fields:
             fields["order"] = _order(fields["order"], "order")
         if "classes" in fields:

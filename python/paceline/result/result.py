@@ -23,7 +23,6 @@ from paceline.result.declared import DEFINITIONS
 from paceline.result.groups import attained_by, met_by_group, summarized_by
 from paceline.result.outcome import Outcome, Sketch
 from paceline.result.over_time import OverTime, frames_as_recorded, frames_as_timelines
-from paceline.result.perfetto import PerfettoTrace, write_perfetto
 from paceline.result.provenance import Provenance
 from paceline.result.roles import flips_frame, roles_frame
 from paceline.result.save import Rest, save_parts
@@ -36,6 +35,7 @@ from paceline.result.totals import Totals, makespan_s, rate, total
 from paceline.showing.shown import Shown
 
 if TYPE_CHECKING:
+    from paceline.result.perfetto import PerfettoTrace
     from paceline.trace import Trace
 
 __all__ = ["Result", "stats_of"]
@@ -457,6 +457,8 @@ class Result(OverTime, Shown):
         ResultError
             If the package perfetto is not installed, the window is none, or the file cannot be written.
         """
+        from paceline.result.perfetto import write_perfetto
+
         return write_perfetto(self, self, Path(path), between, most_requests)
 
     def __len__(self) -> int:

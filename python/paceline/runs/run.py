@@ -22,7 +22,6 @@ from paceline.replaying import checked_for_scan, replay, settings_kept
 from paceline.result import Result
 from paceline.runs.parts import cluster_from, included, policy_from
 from paceline.runs.recipe import Recipe
-from paceline.streaming import replay_scan
 from paceline.trace import Trace, scan_trace
 
 if TYPE_CHECKING:
@@ -171,6 +170,8 @@ class Run:
         checked_for_scan(scan, out, {name: given[name] for name in ("clients", "sample", "record")})
         if recipe.sha256 not in (None, scan.sha256):
             raise ConfigError(f"{path}: must have the digest {recipe.sha256} of the run, had {scan.sha256}")
+        from paceline.streaming import replay_scan
+
         until, leap, pace = self.settings.until, self.settings.leap, self.settings.pace
         return replay_scan(
             scan,

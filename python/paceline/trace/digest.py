@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,8 @@ from paceline.trace.schema import COLUMNS
 __all__ = ["columns_sha256", "frame_sha256"]
 
 _Read = Callable[[], Iterator[pl.Series]]
-_Component = Callable[["hashlib._Hash", _Read], None]
+_Component = Callable[["hashlib._Hash", Iterator[pl.Series], _Read], "hashlib._Hash"]
+"""Adds to a hash of what came before a column's parts, which can be read again, and returns the hash."""
 
 
 def frame_sha256(
@@ -44,13 +46,20 @@ def columns_sha256(
     prefix_block_tokens: int | None,
     clients: Concurrency | None = None,
 ) -> str:
-    """Hash a trace as `frame_sha256` does; each column is read in parts, once for each of its components."""
+    """Hash a trace as `frame_sha256` does; each column is read in parts.
+
+    A column of numbers is read once. A column of text or lists is read twice, because its lengths go in
+    before its contents, and so is a further column of numbers, because its mask of nulls does.
+    """
     digest = hashlib.sha256(f"paceline trace 1;{prefix_block_tokens}".encode())
     for name, read in columns.items():
-        dtype = next(read()).dtype
-        digest.update(f";{name}:{dtype}:{rows};".encode())
-        for component in _components(dtype, further=name not in COLUMNS):
-            component(digest, read)
+        parts = read()
+        first = next(parts)
+        parts = chain([first], parts)
+        digest.update(f";{name}:{first.dtype}:{rows};".encode())
+        for component in _components(first.dtype, further=name not in COLUMNS):
+            digest = component(digest, parts, read)
+            parts = read()
     if clients is not None:
         digest.update(f";{clients!r}".encode())
     return digest.hexdigest()
@@ -74,36 +83,42 @@ def _components(dtype: pl.DataType, *, further: bool) -> tuple[_Component, ...]:
 
 
 def _values(of: Callable[[pl.Series], pl.Series]) -> _Component:
-    def add(digest: hashlib._Hash, read: _Read) -> None:
-        for part in read():
+    def add(digest: hashlib._Hash, parts: Iterator[pl.Series], _: _Read) -> hashlib._Hash:
+        for part in parts:
             _add(digest, of(part))
+        return digest
 
     return add
 
 
-def _add_numbers(digest: hashlib._Hash, read: _Read) -> None:
+def _add_numbers(digest: hashlib._Hash, parts: Iterator[pl.Series], read: _Read) -> hashlib._Hash:
     """Add numbers; of a column with a null anywhere as floats, nan for null."""
-    some = any(part.null_count() for part in read())
-    for part in read():
-        _add(digest, part.cast(pl.Float64) if some else part)
+    added = digest.copy()
+    for part in parts:
+        if part.null_count() and not part.dtype.is_float():
+            return _values(lambda column: column.cast(pl.Float64))(digest, read(), read)
+        _add(added, part)
+    return added
 
 
-def _add_text(digest: hashlib._Hash, read: _Read) -> None:
-    for part in read():
+def _add_text(digest: hashlib._Hash, parts: Iterator[pl.Series], _: _Read) -> hashlib._Hash:
+    for part in parts:
         for text in part.drop_nulls():
             digest.update(text.encode())
+    return digest
 
 
-def _add_json(digest: hashlib._Hash, read: _Read) -> None:
+def _add_json(digest: hashlib._Hash, parts: Iterator[pl.Series], _: _Read) -> hashlib._Hash:
     """Add the values as one list in JSON."""
     digest.update(b"[")
     between = ""
-    for part in read():
+    for part in parts:
         if len(part):
             listed = json.dumps(part.to_list(), default=str, sort_keys=True)
             digest.update((between + listed[1:-1]).encode())
             between = ", "
     digest.update(b"]")
+    return digest
 
 
 def _add(digest: hashlib._Hash, column: pl.Series) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,22 +17,6 @@ from paceline.errors import TraceError, TraceWarning
 from paceline.limits import Limits
 from paceline.trace.choices import Arrivals, Choices, Unit
 from paceline.trace.detection import Recognised, recognise
-from paceline.trace.formats.agentic_mooncake import read_agentic_mooncake
-from paceline.trace.formats.aibrix import read_aibrix
-from paceline.trace.formats.applied_compute import read_applied_compute
-from paceline.trace.formats.azure import read_azure
-from paceline.trace.formats.bailian import read_bailian
-from paceline.trace.formats.baseten import read_baseten
-from paceline.trace.formats.burstgpt import read_burstgpt
-from paceline.trace.formats.dynamo import read_dynamo
-from paceline.trace.formats.llmservingsim import read_llmservingsim
-from paceline.trace.formats.mooncake import read_mooncake, read_timed_trace
-from paceline.trace.formats.mooncake_delta import read_mooncake_delta
-from paceline.trace.formats.otel import read_otel
-from paceline.trace.formats.own import read_own
-from paceline.trace.formats.tracelab import read_tracelab
-from paceline.trace.formats.vidur import read_vidur
-from paceline.trace.formats.weka import read_weka
 from paceline.trace.known import UNITS, Format
 from paceline.trace.model import Trace
 from paceline.trace.opening import content
@@ -43,25 +28,26 @@ from paceline.trace.source import Source
 
 __all__ = ["read_trace"]
 
-_READERS: Final[dict[Format, Callable[[Recognised, str], Parsed]]] = {
-    "azure": read_azure,
-    "burstgpt": read_burstgpt,
-    "mooncake": read_mooncake,
-    "agentic_mooncake": read_agentic_mooncake,
-    "mooncake-delta": read_mooncake_delta,
-    "timed_trace": read_timed_trace,
-    "applied_compute_agentic": read_applied_compute,
-    "bailian": read_bailian,
-    "baseten": read_baseten,
-    "aibrix": read_aibrix,
-    "vidur": read_vidur,
-    "dynamo": read_dynamo,
-    "weka": read_weka,
-    "tracelab": read_tracelab,
-    "llmservingsim": read_llmservingsim,
-    "otel": read_otel,
-    "paceline": read_own,
+_READERS: Final[dict[Format, tuple[str, str]]] = {
+    "azure": ("azure", "read_azure"),
+    "burstgpt": ("burstgpt", "read_burstgpt"),
+    "mooncake": ("mooncake", "read_mooncake"),
+    "agentic_mooncake": ("agentic_mooncake", "read_agentic_mooncake"),
+    "mooncake-delta": ("mooncake_delta", "read_mooncake_delta"),
+    "timed_trace": ("mooncake", "read_timed_trace"),
+    "applied_compute_agentic": ("applied_compute", "read_applied_compute"),
+    "bailian": ("bailian", "read_bailian"),
+    "baseten": ("baseten", "read_baseten"),
+    "aibrix": ("aibrix", "read_aibrix"),
+    "vidur": ("vidur", "read_vidur"),
+    "dynamo": ("dynamo", "read_dynamo"),
+    "weka": ("weka", "read_weka"),
+    "tracelab": ("tracelab", "read_tracelab"),
+    "llmservingsim": ("llmservingsim", "read_llmservingsim"),
+    "otel": ("otel", "read_otel"),
+    "paceline": ("own", "read_own"),
 }
+"""The module and the function that read a format; the module is imported when a file has the format."""
 
 
 @typed(TraceError)
@@ -141,7 +127,7 @@ def read_trace(
     found = recognise(content(path, limits=limits), name, format, limits, columns)
     choices = Choices(unit=unit, block_tokens=block_tokens, arrivals=arrivals)
     choices.check(found.format, name)
-    parsed = _READERS[found.format](replace(found, choices=choices), name)
+    parsed = _reader(found.format)(replace(found, choices=choices), name)
     if "arrival" in parsed.frame.columns and choices.unit_is_open(found.format):
         check_unit(
             parsed.frame.get_column("arrival"), choices.unit or UNITS.get(found.format, "s"), parsed.rows
@@ -159,6 +145,14 @@ def read_trace(
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         # Parquet has types that polars cannot convert in every case.
         raise TraceError(f"{name}: a column cannot be converted to the schema's type: {error}") from error
+
+
+def _reader(format: Format) -> Callable[[Recognised, str], Parsed]:
+    module, function = _READERS[format]
+    reader: Callable[[Recognised, str], Parsed] = getattr(
+        import_module(f"paceline.trace.formats.{module}"), function
+    )
+    return reader
 
 
 def _without_empty(parsed: Parsed, *, refuse: bool) -> tuple[pl.DataFrame, Rows, dict[str, int]]:

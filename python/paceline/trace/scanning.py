@@ -25,6 +25,9 @@ __all__ = ["TraceScan", "scan_trace"]
 CHUNK: Final = 1 << 18
 """Rows that are read at once: as many as polars writes into a row group."""
 
+_LEAST: Final = 1 << 10
+"""Rows of a column of text or lists that are read at once, at least, for the hash."""
+
 _BLOCK_TOKENS: Final = "prefix_block_tokens"
 
 
@@ -170,7 +173,7 @@ class TraceScan:
 
     @property
     def sha256(self) -> str:
-        """The hash that the trace has when it is read as a whole (`Trace.sha256`); reads each column once."""
+        """The hash that the trace has when it is read as a whole (`Trace.sha256`)."""
         if self._sha256 is None:
             ordered = dict.fromkeys((*(name for name in COLUMNS if name in self.columns), *self.columns))
             read = {name: partial(self._column, name) for name in ordered}
@@ -193,7 +196,7 @@ class TraceScan:
             The first row that breaks a rule of the schema, or arrives before the row before it.
         """
         latest = 0.0
-        for start, file, frame in self._read(self.columns):
+        for start, file, frame in self._read(self.columns, self._chunk):
             rows = Rows(str(file), partial(_located, file, start))
             arrival = frame.get_column("arrival").cast(pl.Float64)
             late = pl.select(arrival < pl.concat([pl.Series([latest]), arrival.head(-1)])).to_series()
@@ -231,16 +234,22 @@ class TraceScan:
             raise TraceError(f"{self._path}: {_BLOCK_TOKENS} must be the same whole number in every row")
         return int(sizes[0]) if "prefix" in self._schema else None
 
-    def _read(self, columns: Sequence[str]) -> Iterator[tuple[int, Path, pl.DataFrame]]:
-        """Read some columns of each chunk, with the first row's place in its file."""
+    def _read(self, columns: Sequence[str], rows: int) -> Iterator[tuple[int, Path, pl.DataFrame]]:
+        """Read some columns, these rows at a time, with the first row's place in its file."""
         for file, height in zip(self._files, self._heights, strict=True):
             lazy = pl.scan_parquet(file).select(columns)
-            for start in range(0, height, self._chunk):
-                yield start, file, _collected(lazy.slice(start, self._chunk), file)
+            for start in range(0, height, rows):
+                yield start, file, _collected(lazy.slice(start, rows), file)
 
     def _column(self, name: str) -> Iterator[pl.Series]:
-        """Read one column in the type that traces have it in, in parts."""
-        for _, file, frame in self._read([name]):
+        """Read one column in the type that traces have it in, in parts.
+
+        Parts have more rows than a chunk where these are small: each read of a slice has a cost of its own. A
+        column of numbers takes at most 8 bytes a row.
+        """
+        least = CHUNK if self._schema[name].is_numeric() else _LEAST
+        rows = max(self._chunk, least)
+        for _, file, frame in self._read([name], rows):
             yield typed_column(frame.get_column(name), Rows(str(file), str))
 
 

@@ -10,6 +10,7 @@ import warnings
 from difflib import get_close_matches
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from paceline import _core
@@ -182,10 +183,10 @@ def _typed(column: pl.Series, dtype: pl.DataType, rows: Rows) -> pl.Series:
         if not (column.dtype.is_numeric() or (optional and column.null_count() == len(column))):
             raise TraceError(f"{rows.name}: {column.name} must hold numbers, was {column.dtype}")
         numbers = column.cast(pl.Float64, strict=False)
-        finite = numbers.is_finite()
-        if optional:
-            finite |= column.is_null()
-        _refuse(column, ~finite.fill_null(value=False), "must be a finite number", rows)
+        bad = pl.Series(~np.isfinite(numbers.to_numpy()))  # a null is not finite there
+        if optional and column.null_count():
+            bad &= column.is_not_null()
+        _refuse(column, bad, "must be a finite number", rows)
         return numbers
     if dtype == pl.String():
         named = (pl.String, pl.Null, pl.Categorical, pl.Enum)
@@ -221,10 +222,10 @@ def _whole(column: pl.Series, dtype: pl.DataType, most: int, rule: str, rows: Ro
     if not column.dtype.is_numeric():
         raise TraceError(f"{rows.name}: {column.name} must hold whole numbers, was {column.dtype}")
     numbers = column if column.dtype == dtype else column.cast(dtype, strict=False)
-    bad = numbers.is_null() | (numbers > most)
+    bad = numbers > most
     if column.dtype.is_float():
-        bad |= (column != column.floor()).fill_null(value=True)
-    _refuse(column, bad.fill_null(value=True), rule, rows)
+        bad |= column != column.floor()
+    _refuse(column, bad.fill_null(value=True) if bad.null_count() else bad, rule, rows)
     return numbers
 
 
@@ -272,7 +273,7 @@ def _in_range(arrival: pl.Series, rows: Rows) -> pl.Series:
     if isinstance(least, float) and least >= _EPOCH_S:
         rule += "; these look like times since 1970: subtract the first, and convert to seconds"
     _refuse(arrival, arrival >= ARRIVAL_LIMIT_S, rule, rows)
-    return arrival.abs()  # -0.0 equals 0.0, and must hash as it
+    return pl.Series(arrival.name, np.abs(arrival.to_numpy()))  # -0.0 equals 0.0, and must hash as it
 
 
 def _check_optional(frame: pl.DataFrame, rows: Rows, prefix_block_tokens: int | None) -> None:

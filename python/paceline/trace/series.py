@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from itertools import chain
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -11,6 +13,9 @@ from paceline.trace.columns import Values, numbers
 from paceline.trace.schema import COLUMNS
 
 __all__ = ["series"]
+
+_MANY: Final = 100
+"""Lists of which polars takes longer to make a series each than to group their joined values."""
 
 
 def series(column: str, values: Values) -> pl.Series:
@@ -31,9 +36,23 @@ def series(column: str, values: Values) -> pl.Series:
         return pl.Series(column, values)
     if dtype == pl.String() and any(isinstance(value, int) for value in values):
         return pl.Series(column, values, dtype=pl.Int64())
-    return (
-        numbers(column, values, pl.Int64()) if dtype.is_integer() else pl.Series(column, values, dtype=dtype)
-    )
+    if dtype.is_integer():
+        return numbers(column, values, pl.Int64())
+    if column == "prefix" and len(values) >= _MANY and set(map(type, values)) <= {list, tuple}:
+        return _lists_of_ids(column, values)
+    return pl.Series(column, values, dtype=dtype)
+
+
+def _lists_of_ids(column: str, values: Values) -> pl.Series:
+    """Return lists of whole numbers as a column; polars makes a series of each list that it is given."""
+    if not set(map(type, chain.from_iterable(values))) <= {int}:
+        return pl.Series(column, values, dtype=COLUMNS[column])
+    rows = np.arange(len(values))
+    each = np.repeat(rows, np.fromiter(map(len, values), dtype=np.int64, count=len(values)))
+    ids = pl.DataFrame({"row": each, column: pl.Series(list(chain.from_iterable(values)), dtype=pl.UInt64())})
+    lists = ids.group_by("row", maintain_order=True).agg(column)
+    joined = pl.DataFrame({"row": rows}).join(lists, on="row", how="left", maintain_order="left")
+    return joined.get_column(column).fill_null(pl.Series([[]], dtype=COLUMNS[column]))
 
 
 def _are_dates(values: Values) -> bool:

@@ -28,6 +28,29 @@ def run(
     **optional: Any,
 ) -> Result:
     """Replay through the instances of the policy's pools, or one: a second a step, ``token_s`` a token."""
+    (result,) = run_each(
+        [(policy, leap)],
+        requests,
+        blocks=blocks,
+        token_s=token_s,
+        block_tokens=block_tokens,
+        instances=instances,
+        **optional,
+    )
+    return result
+
+
+def run_each(
+    several: Sequence[tuple[Policy, bool]],
+    requests: Sequence[Shape],
+    *,
+    blocks: int = 100,
+    token_s: float = 0.0,
+    block_tokens: int = 4,
+    instances: int | None = None,
+    **optional: Any,
+) -> list[Result]:
+    """Replay as `run` does, through each policy, leaping or not."""
     arrival, prompt, output = zip(*requests, strict=True)
     trace = paceline.Trace.from_columns(
         arrival=list(arrival), prompt_tokens=list(prompt), output_tokens=list(output), **optional
@@ -35,9 +58,11 @@ def run(
     cost = paceline.Affine(step_s=1.0, token_s=token_s, kv_token_s=0.0)
     # Block 0 holds no tokens.
     instance = paceline.Instance(cost=cost, num_blocks=blocks + 1, block_tokens=block_tokens)
-    if instances is None:
-        instances = 1 if policy.pools is None else sum(policy.pools.sizes.values())
-    return paceline.replay(trace, paceline.Cluster(instances * [instance]), policy, leap=leap)
+    results = []
+    for policy, leap in several:
+        count = instances or (1 if policy.pools is None else sum(policy.pools.sizes.values()))
+        results.append(paceline.replay(trace, paceline.Cluster(count * [instance]), policy, leap=leap))
+    return results
 
 
 def times(result: Result, column: str) -> list[float | None]:

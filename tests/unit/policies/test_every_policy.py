@@ -16,7 +16,7 @@ from paceline.policy import Host, Policy, PrefixCache
 from paceline.policy.stages import Swap
 from paceline.testing import check
 from paceline.testing.strategies import RANKED, ranked
-from unit.policies.scenario import run, workloads
+from unit.policies.scenario import run_each, workloads
 
 Draw = Callable[..., Policy]
 
@@ -356,9 +356,7 @@ def test_it_ends_on_a_cluster_and_is_the_same_when_read_back(
         workload["session"] = data.draw(
             st.lists(st.sampled_from(["a", "b", "c"]), min_size=count, max_size=count)
         )
-    leapt, stepped = (
-        run(one, leap=leap, instances=4, **workload) for one, leap in ((policy, True), (again, False))
-    )
+    leapt, stepped = run_each([(policy, True), (again, False)], instances=4, **workload)
     assert leapt.requests.equals(stepped.requests)
     ends = {"finished", "rejected", "gave_up"} if name == "shed_late" else {"finished", "rejected"}
     assert set(leapt.requests["status"]) <= ends
@@ -372,7 +370,7 @@ def test_it_ends_and_leaping_changes_nothing(
     name: str, data: st.DataObject, workload: dict[str, Any]
 ) -> None:
     policy = data.draw(STRATEGIES[name])
-    leapt, stepped = (run(policy, leap=leap, **workload) for leap in (True, False))
+    leapt, stepped = run_each([(policy, True), (policy, False)], **workload)
     assert leapt.requests.equals(stepped.requests)
     assert leapt.stats.instances == stepped.stats.instances
     assert leapt.itl == stepped.itl

@@ -257,3 +257,16 @@ def test_a_frame_may_hold_any_lossless_type() -> None:
         "prompt_tokens": pl.UInt32,
         "output_tokens": pl.UInt32,
     }
+
+
+def test_many_prefixes_are_read_as_few_are() -> None:
+    """Lists of any lengths, in a number for which they are joined first."""
+    prefixes = [[row, *range(row % 4)][row % 2 :] for row in range(300)]
+    prefixes[7], prefixes[9] = [2**64 - 1], []
+    rows = {"arrival": [0.0] * 300, "prompt_tokens": [99] * 300, "output_tokens": [1] * 300}
+    trace = Trace.from_columns(**rows, prefix=prefixes, prefix_block_tokens=4)
+    assert trace.frame["prefix"].to_list() == prefixes
+    for wrong in (-1, 2**64, 1.5, "a", None):
+        prefixes[250] = [3, wrong]
+        with pytest.raises(TraceError, match=r"prefix|UInt64"):
+            Trace.from_columns(**rows, prefix=prefixes, prefix_block_tokens=4)

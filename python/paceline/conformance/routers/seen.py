@@ -96,8 +96,10 @@ class Rules:
                 )
         for name, values in sight.fields.items():
             for which in ("inst", "here", "there"):
-                shown = _by_index(f"{which}.index", [values[index] for index in order])
-                routing = routing.replace(_text({"field": f"{which}.{name}"}), _text(shown))
+                field_text = _text({"field": f"{which}.{name}"})
+                if field_text in routing:
+                    shown = _by_index(f"{which}.index", [values[index] for index in order])
+                    routing = routing.replace(field_text, _text(shown))
         wire["routing"] = msgspec.Raw(routing.encode())
         if sight.roles is not None:
             wire["roles"] = [sight.roles[index] for index in order]
@@ -125,7 +127,7 @@ def _text(expression: dict[str, Any]) -> str:
 
 def _by_index(index: str, values: Sequence[float], start: int = 0) -> dict[str, Any]:
     """Return an expression that has one of some values, by the index of the instance, from ``start`` on."""
-    if len(values) == 1:
+    if all(value == values[0] for value in values):
         return {"const": float(values[0])}
     half = len(values) // 2
     first = {"op": "lt", "args": [{"field": index}, {"const": float(start + half)}]}

@@ -104,13 +104,15 @@ class Expr(ABC):
 
     def same(self, other: object) -> bool:
         """Whether another expression has the same structure."""
-        return isinstance(other, Expr) and self.key == other.key
+        return type(other) is type(self) and self.key == other.key
 
     def walk(self) -> Iterator[Expr]:
         """Yield this expression and all expressions within it."""
-        yield self
-        for part in self.parts:
-            yield from part.walk()
+        following: list[Expr] = [self]
+        while following:
+            one = following.pop()
+            yield one
+            following.extend(reversed(one.parts))
 
     def __hash__(self) -> int:
         return hash(self.key)

@@ -1,4 +1,7 @@
-"""Chart forms that reports share: lines with a nearest point, and bars."""
+"""Chart forms that reports share: lines with a nearest point, and bars.
+
+Scales, axes and legends are dictionaries: an object of Altair's has all fields, and takes longer to write.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import polars as pl
 
+from paceline.report.charts.layers import layered
 from paceline.report.charts.rows import inline
 from paceline.report.charts.theme import DASHES
 from paceline.report.libraries import altair
@@ -34,6 +38,8 @@ Chart: TypeAlias = "alt.Chart | alt.LayerChart"
 Scale: TypeAlias = Literal["linear", "log", "symlog", "sqrt"]
 
 _WIDTH, _HEIGHT, _SMALL = 460, 240, 130
+_POINTS: Final = "points_0"
+"""The layer of points in `lines`: beside other charts, Altair counts such a name up."""
 
 
 class Axis:
@@ -74,7 +80,6 @@ class Axis:
 
     def scaled(self, frame: pl.DataFrame) -> dict[str, Any]:
         """Return the arguments of Altair's channel."""
-        alt = altair()
         kind: str = self.scale
         title = self.title
         more: dict[str, Any] = {}
@@ -92,8 +97,8 @@ class Axis:
             more["reverse"] = True
         if kind == "linear":
             more["zero"] = self.zero
-        scale = alt.Scale(type=kind, nice=kind != "log", **more)
-        axis = alt.Axis(format=self.form, tickCount=6, labelOverlap=True, labelFlush=True)
+        scale = {"type": kind, "nice": kind != "log", **more}
+        axis = {"format": self.form, "tickCount": 6, "labelOverlap": True, "labelFlush": True}
         return {"type": "quantitative", "title": title, "scale": scale, "axis": axis}
 
     def tooltip(self) -> Any:  # noqa: ANN401 - Altair's
@@ -162,8 +167,8 @@ def lines(
         field=dash or by,
         type="nominal",
         sort=None,
-        scale=alt.Scale(domain=dashes, range=[DASHES[place % len(DASHES)] for place in range(len(dashes))]),
-        legend=alt.Legend(title=None, symbolType="stroke") if len(dashes) > 1 and not named else None,
+        scale={"domain": dashes, "range": [DASHES[place % len(DASHES)] for place in range(len(dashes))]},
+        legend={"title": None, "symbolType": "stroke"} if len(dashes) > 1 and not named else None,
     )
     drawn = base.mark_line(interpolate="step-before" if step else "linear", clip=True).encode(
         strokeDash=strokes
@@ -179,8 +184,9 @@ def lines(
             opacity=shown,
             tooltip=[*tips, x.tooltip(), y.tooltip(), *(one.tooltip() for one in also)],
         )
-        .add_params(nearest)
+        .properties(name=_POINTS)
     )
+    among = alt.TopLevelSelectionParameter(name=nearest.name, select=nearest.param.select, views=[_POINTS])
     layers = [drawn, points]
     if band is not None:
         low, high = band
@@ -193,7 +199,7 @@ def lines(
     if level is not None:
         rule = alt.Chart(alt.InlineData(values=[{"level": level}])).mark_rule(strokeDash=[3, 3], opacity=0.7)
         layers.append(rule.encode(y=alt.Y(field="level", type="quantitative", title=y.title)))
-    return _layered(layers)
+    return _layered(layers, params=[among])
 
 
 def _marked(marks: pl.DataFrame, x: Axis, y: Axis, colour: Any) -> list[Any]:  # noqa: ANN401 - Altair's
@@ -346,7 +352,7 @@ def bars(
             type="nominal",
             sort=places,
             title=x_title,
-            axis=alt.Axis(labelAngle=0, labelOverlap=True),
+            axis={"labelAngle": 0, "labelOverlap": True},
         ),
         "y": alt.Y(field=y.column, **y.scaled(frame)),
         "color": _colour(by, names, legend=len(names) > 1),
@@ -389,14 +395,14 @@ def intervals(frame: pl.DataFrame, x: Axis, *, by: str, names: Sequence[str], le
     alt = altair()
     drawn, figures = _values(frame, by), _values(frame, "figure")
     rows = alt.Y(
-        field="figure", type="nominal", sort=figures, title=None, axis=alt.Axis(labelLimit=180, grid=True)
+        field="figure", type="nominal", sort=figures, title=None, axis={"labelLimit": 180, "grid": True}
     )
     beside = alt.YOffset(field=by, type="nominal", sort=drawn)
     colour = alt.Color(
         field=by,
         type="nominal",
-        scale=alt.Scale(domain=list(names)),
-        legend=alt.Legend(title=None, symbolType="stroke", values=drawn),
+        scale={"domain": list(names)},
+        legend={"title": None, "symbolType": "stroke", "values": drawn},
     )
     ends = [
         alt.Tooltip(field=end, type="quantitative", title=title, format=x.tip)
@@ -426,16 +432,14 @@ def stacked_bars(
         {name: place for place, name in enumerate(names)}, return_dtype=pl.Int64
     )
     ordered = frame.with_columns(order.alias("_order"))
-    scale = alt.Scale(domain=names, range=list(colours.values()))
+    scale = {"domain": names, "range": list(colours.values())}
     chart = (
         alt.Chart(inline(ordered))
         .mark_bar()
         .encode(
-            y=alt.Y(
-                field=y, type="nominal", sort=_values(frame, y), title=None, axis=alt.Axis(labelLimit=180)
-            ),
+            y=alt.Y(field=y, type="nominal", sort=_values(frame, y), title=None, axis={"labelLimit": 180}),
             x=alt.X(field=x.column, **{**x.scaled(frame), "stack": "zero"}),
-            color=alt.Color(field=by, type="nominal", scale=scale, legend=alt.Legend(title=None, columns=3)),
+            color=alt.Color(field=by, type="nominal", scale=scale, legend={"title": None, "columns": 3}),
             order=alt.Order(field="_order", type="quantitative"),
             tooltip=[_tip(y, " "), _tip(by, "part"), x.tooltip(), *(one.tooltip() for one in also)],
         )
@@ -466,9 +470,8 @@ def _sized(chart: Any, height: int = _HEIGHT) -> Chart:  # noqa: ANN401 - Altair
     return made
 
 
-def _layered(layers: list[Any], height: int = _HEIGHT) -> Chart:
-    """Return layers as one chart; its size is given at once, since `properties` makes the layers again."""
-    made: Chart = altair().layer(*layers, width=_WIDTH, height=height)
+def _layered(layers: list[Any], height: int = _HEIGHT, params: Sequence[Any] = ()) -> Chart:
+    made: Chart = layered(layers, width=_WIDTH, height=height, params=params)
     return made
 
 
@@ -477,9 +480,9 @@ def _colour(by: str, names: list[Any], *, legend: bool, symbol: str = "square") 
     return alt.Color(
         field=by,
         type="nominal",
-        scale=alt.Scale(domain=names),
+        scale={"domain": names},
         sort=None,
-        legend=alt.Legend(title=None, symbolType=symbol) if legend else None,
+        legend={"title": None, "symbolType": symbol} if legend else None,
     )
 
 

@@ -64,7 +64,7 @@ class BlockPool:
     @property
     def known_free(self) -> int:
         """Free blocks whose content could still be hit."""
-        return sum(map(self._content.__contains__, self._queue))
+        return len(self._queue.keys() & self._content.keys())
 
     def is_free(self, block: int) -> bool:
         """Whether no sequence holds the block."""

@@ -113,6 +113,8 @@ class VllmV1:
         self.waiting: list[Sequence] = []
         self.running: list[Sequence] = []
         self._contents: dict[tuple[int, int, int], int] = {}
+        # The contents of each sequence's blocks, as far as they have been asked for.
+        self._chains: dict[int, list[int]] = {}
 
     # -- called by the clock -------------------------------------------------------------
 
@@ -281,17 +283,17 @@ class VllmV1:
         The content of a block is its tokens and all before it. Beyond the ids of the trace, a block belongs
         to its request alone (generated tokens, too), and is named by its position.
         """
-        chain: list[int] = []
-        content = -1
+        chain = self._chains.setdefault(sequence.index, [])
+        content = chain[-1] if chain else -1
         shared = min(len(sequence.request.prefix), sequence.request.prompt_tokens // self.config.block_size)
-        for position in range(count):
+        for position in range(len(chain), count):
             if position < shared:
                 key = (content, -1, sequence.request.prefix[position])
             else:
                 key = (content, sequence.index, position)
             content = self._contents.setdefault(key, len(self._contents))
             chain.append(content)
-        return chain
+        return chain[:count]
 
 
 def _rank(sequence: Sequence) -> tuple[int, int, int]:

@@ -10,7 +10,7 @@ session, too. Ready requests that need a slot get one in the order in which they
 are ready at one moment in their order. A request of a session that has a slot needs none; of requests that
 are sent at the same moment, these are the first.
 
-All is worked out anew from the moments so far each time it is asked for.
+All is worked out anew from the moments so far after each request that is sent or ends.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class Clients:
         given = {name: part for name, part in (limit or {}).items() if name != "patience"}
         self._limit = Limit(**given) if given.get("most") is not None else None
         self._before = _turns_before(requests)
+        self._waits_for = [list(self._answers_before(row)) for row in range(len(requests))]
         self._slot_of = list(range(len(requests)))
         if self._limit is not None and self._limit.by_session:
             self._slot_of = self._sessions()
@@ -79,6 +80,7 @@ class Clients:
         self._ended: dict[int, int] = {}
         # When each slot that was taken was left.
         self._left: list[int] = []
+        self._found = self._first()
 
     @property
     def waiting(self) -> bool:
@@ -87,16 +89,15 @@ class Clients:
 
     def next(self) -> int | None:
         """Return when the next request is sent; None if none is before another has ended."""
-        found = self._first()
-        return None if found is None else found[0]
+        return None if self._found is None else self._found[0]
 
     def send(self) -> int:
         """Send the next request; return its row."""
-        found = self._first()
-        assert found is not None, "a request is sent only if one is ready"
-        now, _, _, row = found
+        assert self._found is not None, "a request is sent only if one is ready"
+        now, _, _, row = self._found
         self._unsent.remove(row)
         self._sent[row] = now
+        self._found = self._first()
         return row
 
     def end(self, row: int, now: int, *, answered: bool) -> None:
@@ -108,6 +109,7 @@ class Clients:
         self._unsent = [one for one in self._unsent if one not in gone]
         if not self._is_taken(self._slot_of[row]):
             self._left.append(now)
+        self._found = self._first()
 
     # -- their parts ----------------------------------------------------------------------
 
@@ -125,7 +127,7 @@ class Clients:
                 found.append((max(ready, free), True, ready, row))
         return min(found, default=None)
 
-    def _waits_for(self, row: int) -> Iterator[tuple[int, int]]:
+    def _answers_before(self, row: int) -> Iterator[tuple[int, int]]:
         """Go over the requests for whose answers a request waits, with the ticks after each."""
         spec, before = self._requests[row], self._before[row]
         if spec.think is not None and before is not None:
@@ -135,7 +137,7 @@ class Clients:
 
     def _ready_at(self, row: int) -> int | None:
         """Return when a request is ready; None if that is not known yet."""
-        waits = list(self._waits_for(row))
+        waits = self._waits_for[row]
         if not waits:
             return self._requests[row].arrival
         if any(one not in self._ended for one, _ in waits):
@@ -146,7 +148,7 @@ class Clients:
         """Return the rows that wait for the answer to a row, and those that wait for theirs."""
         found: list[int] = []
         for one in self._unsent:
-            if any(before == row or before in found for before, _ in self._waits_for(one)):
+            if any(before == row or before in found for before, _ in self._waits_for[one]):
                 found.append(one)
         return found
 
@@ -177,7 +179,7 @@ class Clients:
         """Return the session of each request, named by its first row."""
         found = list(range(len(self._requests)))
         for row, before in enumerate(self._before):
-            others = [one for one, _ in self._waits_for(row)] + ([] if before is None else [before])
+            others = [one for one, _ in self._waits_for[row]] + ([] if before is None else [before])
             for other in others:
                 one, two = sorted((found[row], found[other]))
                 found = [one if name == two else name for name in found]

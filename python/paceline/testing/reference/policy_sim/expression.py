@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -104,19 +105,20 @@ def _of_two(op: str, left: float, right: float) -> float:
     if op in ("div", "floordiv"):
         quotient = _divide(left, right)
         return float(math.floor(quotient)) if op == "floordiv" and math.isfinite(quotient) else quotient
-    return float(
-        {
-            "add": left + right,
-            "sub": left - right,
-            "mul": left * right,
-            "lt": left < right,
-            "le": left <= right,
-            "gt": left > right,
-            "ge": left >= right,
-            "eq": left == right,
-            "ne": left != right,
-        }[op]
-    )
+    return float(_OPERATORS[op](left, right))
+
+
+_OPERATORS = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
+}
 
 
 def _divide(left: float, right: float) -> float:

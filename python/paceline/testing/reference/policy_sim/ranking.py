@@ -57,9 +57,13 @@ class Ranking:
         self.accumulators = Accumulators(order.get("accumulators", []))
         self._admits: Expr | None = order.get("admits")
         self._class_is_timely = any(timely(one.get("when")) for one in self.classes)
+        self._accumulates = bool(order.get("accumulators"))
+        self._drifts = [any(map(timely, one["keys"])) for one in self.classes]
 
     def rank(self, request: Request) -> tuple[int | None, tuple[float, ...], int]:
         """Return the rank of a request; no two requests have equal ranks."""
+        if not self._accumulates:
+            return request.position, request.keys, request.number
         scope = OfGroups(self.accumulators, request)
         keys = tuple(
             evaluate(expr, scope) if reads_accumulator(expr) else key
@@ -105,7 +109,9 @@ class Ranking:
     def evaluate(self, request: Request, scope: Scope) -> None:
         """Evaluate a request's keys."""
         # What reads accumulators is evaluated where ranks are compared.
-        keys = [{"const": 0.0} if reads_accumulator(key) else key for key in self._keys(request)]
+        keys = self._keys(request)
+        if self._accumulates:
+            keys = [{"const": 0.0} if reads_accumulator(key) else key for key in keys]
         request.keys = values(keys, scope)
 
     def moved(self, request: Request, scope: Scope) -> None:
@@ -147,9 +153,14 @@ class Ranking:
         self._last_start = now
         for request in requests:
             changed = self._class_is_timely and self.classify(request, scope_of(now, request))
-            drifts = not self._refreshes and any(timely(key) for key in self._keys(request))
+            drifts = not self._refreshes and self._is_in(request, self._drifts)
             if changed or drifts or refresh:
                 self.evaluate(request, scope_of(now, request))
+
+    def _is_in(self, request: Request, classes: list[bool]) -> bool:
+        """Whether a request is in one of some classes."""
+        assert request.position is not None
+        return request.position < len(classes) and classes[request.position]
 
     def _keys(self, request: Request) -> list[dict[str, Any]]:
         assert request.position is not None

@@ -62,7 +62,9 @@ class TraceRequest(Row):
     @property
     def last_token(self) -> int:
         """The output tokens with which it ends."""
-        return min(self.output_tokens, self.cancel_tokens or self.output_tokens)
+        if self.cancel_tokens is None:
+            return self.output_tokens
+        return min(self.output_tokens, self.cancel_tokens)
 
 
 @dataclass(slots=True)
