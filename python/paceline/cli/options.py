@@ -74,7 +74,7 @@ class InstanceOptions:
     tp
         GPUs of a stage, over which each layer is split (tensor parallelism).
     pp
-        Stages of an instance (pipeline parallelism), with one step in flight at a time.
+        Stages of an instance (pipeline parallelism). The policy says whether each has a batch.
     profile
         Measured kernels to take step times from, instead of a roofline: a name from `paceline profiles list`,
         or a path.

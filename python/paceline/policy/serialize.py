@@ -21,9 +21,9 @@ from paceline.policy.flips import flip
 from paceline.policy.gauges import gauge
 from paceline.policy.handover import Handover
 from paceline.policy.loras import Loras
-from paceline.policy.pipelines import Pipelined
 from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
+from paceline.policy.pipelines import Pipelined
 from paceline.policy.pools import Pools
 from paceline.policy.queues import Class, Displace, Levels, Quantum, Refresh
 from paceline.policy.reserves import OutputReserve

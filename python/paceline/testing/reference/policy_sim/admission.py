@@ -90,8 +90,7 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
             return
         if state.ranking is None and not _has_seat(state, step, count_decodes=seats):
             return
-        under_way = any(request in other.tokens for other in state.under_way())
-        if not chunked and request.lacking > state.settings.max_num_batched_tokens and not under_way:
+        if not chunked and _has_outgrown_budget(state, request):
             _drop(state, request)
             continue
         offered = offer(state, request, step, chunked=chunked)
@@ -213,6 +212,12 @@ def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -
     step.add(request, offered.tokens, offered.part)
     step.admitted.append(request)
     state.rank(request, step.start)
+
+
+def _has_outgrown_budget(state: State, request: Request) -> bool:
+    """Whether a request lacks more tokens than a step may compute, and no batch is under way with it."""
+    under_way = any(request in other.tokens for other in state.under_way())
+    return request.lacking > state.settings.max_num_batched_tokens and not under_way
 
 
 def _drop(state: State, request: Request) -> None:

@@ -57,12 +57,8 @@ impl Stages<'_> {
                 }
                 break;
             };
-            let flies = self.is_under_way(candidate);
-            let most = self.effects.settings.scheduler.max_num_batched_tokens;
-            if !chunked && candidate.lacking() > most && !flies {
+            if !chunked && self.has_outgrown_budget(candidate) {
                 rare();
-                // A preempted request that has grown past the budget of a step where prompts are not cut: no step could
-                // ever admit it. (vLLM 0.6.1 ignores such a request, too.)
                 self.effects.drop_queued(&candidate, self.draft.now);
                 continue;
             }
@@ -98,6 +94,13 @@ impl Stages<'_> {
             rare();
             self.put_back_passed(passed);
         }
+    }
+
+    /// Whether a preempted request has grown past the budget of a step where prompts are not cut: no step could ever admit
+    /// it. (vLLM 0.6.1 ignores such a request, too.)
+    fn has_outgrown_budget(&self, candidate: Candidate) -> bool {
+        let most = self.effects.settings.scheduler.max_num_batched_tokens;
+        candidate.lacking() > most && !self.is_under_way(candidate)
     }
 
     /// Adds quanta to accumulators, if a seat is free and no queued request may be admitted. Returns whether one may be then.
