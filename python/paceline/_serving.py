@@ -61,8 +61,8 @@ def _check_pipelines(rules: dict[str, Any], moves: bool, cluster: Cluster) -> No
     for rule, breaks in broken.items():
         if breaks:
             raise PolicyError(
-                "pipelined of a Scheduler must be None, so that a batch passes all stages of an instance "
-                f"before the next one is formed, {rule}, was a Pipelined"
+                "pipelined of a Scheduler must be None (False in policies.vllm), so that a batch passes all "
+                f"stages of an instance before the next one is formed, {rule}, was a Pipelined"
             )
 
 

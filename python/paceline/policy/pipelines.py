@@ -88,8 +88,8 @@ class Pipelined(Value):
         rule = _breach(instance, scheduler)
         if rule is not None:
             raise PolicyError(
-                f"pipelined of a Scheduler must be None, so that a batch passes all {count} stages of an "
-                f"instance before the next one is formed, {rule}, was {self!r}"
+                f"pipelined of a Scheduler must be None (False in policies.vllm), so that a batch passes all "
+                f"{count} stages of an instance before the next one is formed, {rule}, was {self!r}"
             )
         model = instance.resolved_model
         shares = [1] * count if model is None else [_bytes_read(one) for one in stages(model, count)]

@@ -92,3 +92,39 @@ impl Config {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Pace;
+    use crate::engine::fixtures;
+
+    const PACE: Pace = Pace { interval: 1, first: 1, ttft: None };
+
+    /// The refusal of an instance with two stages, changed by `change`.
+    fn refusal(change: impl Fn(&mut PipelineConfig, &mut Config)) -> Option<String> {
+        let mut config = fixtures::config(&[100], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+        let mut pipeline = PipelineConfig { stages: vec![3, 1], batches: 2, empty_batches: true };
+        change(&mut pipeline, &mut config);
+        config.instances[0].pipeline = Some(pipeline);
+        config.check_pipelines().err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_has_no_meaning_beside_several_batches_is_refused() {
+        assert_eq!(refusal(|_, _| {}), None);
+        let refused = [
+            (refusal(|pipeline, _| pipeline.stages.clear()), "pipeline.stages"),
+            (refusal(|pipeline, _| pipeline.stages[1] = 0), "pipeline.stages: must each be 1"),
+            (refusal(|pipeline, _| pipeline.batches = 0), "pipeline.batches"),
+            (refusal(|_, config| config.instances[0].scheduler.schedule_ahead = true), "schedule_ahead"),
+            (refusal(|_, config| config.instances[0].scheduler.receive_interval = 2), "receive_interval"),
+            (refusal(|_, config| config.instances[0].scheduler.decodes_first = true), "decodes_first"),
+            (refusal(|_, config| config.pace = Some(PACE)), "readers have a pace"),
+        ];
+        for (said, words) in refused {
+            let said = said.unwrap_or_default();
+            assert!(said.contains("instances[0].pipeline") && said.contains(words), "{words}: {said}");
+        }
+    }
+}
