@@ -122,9 +122,9 @@ def codes(text: str) -> Iterator[str]:
 
 
 def is_path(code: str) -> bool:
-    """Whether a code looks like a file or folder of the tree, and not of what is built in it."""
+    """Whether a code looks like a file or folder of the tree, and is not built in it or beside it."""
     return (
-        not code.startswith(".venv/")
+        not code.startswith((".venv/", "../"))
         and bool(PATH.fullmatch(code))
         and ("/" in code or code.endswith(SUFFIXES))
     )
