@@ -76,6 +76,16 @@ class Composition(Protocol):
         ...
 
     @property
+    def decodes_first(self) -> bool:
+        """Whether decodes come before prefills in the order of running requests."""
+        ...
+
+    @property
+    def schedule_ahead(self) -> bool:
+        """Whether a step is decided when the one before it starts."""
+        ...
+
+    @property
     def receive_interval(self) -> int:
         """Steps without a prompt from one receipt of arrivals to the next."""
         ...

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from paceline._arguments import typed, typed_fields
+from paceline._arguments import typed_fields
 from paceline.errors import PolicyError
 from paceline.model import stages
 from paceline.model.dtypes import WEIGHT_BYTES
 from paceline.policy.checks import whole
+from paceline.policy.composition import Composition
 from paceline.policy.stages import Layered, Recompute, Select
 from paceline.policy.value import Value
 
 if TYPE_CHECKING:
     from paceline.deployment import Instance
     from paceline.model import Stage
-    from paceline.policy.scheduler import Scheduler
 
 __all__ = ["Pipelined"]
 
@@ -73,8 +73,7 @@ class Pipelined(Value):
             if self.batches > _MOST_BATCHES:
                 raise PolicyError(f"batches of Pipelined must be at most {_MOST_BATCHES}, was {self.batches}")
 
-    @typed(PolicyError)
-    def on(self, instance: Instance, scheduler: Scheduler) -> dict[str, Any] | None:
+    def on(self, instance: Instance, scheduler: Composition) -> dict[str, Any] | None:
         """Return the stages of an instance as the engine reads them; None if it has one.
 
         Raises
@@ -96,7 +95,7 @@ class Pipelined(Value):
         return {"stages": shares, "batches": self.batches or count, "empty_batches": self.empty_batches}
 
 
-def _breach(instance: Instance, scheduler: Scheduler) -> str | None:
+def _breach(instance: Instance, scheduler: Composition) -> str | None:
     """Return what is not modelled beside several batches, of what a scheduler or its instance has."""
     cache = scheduler.prefix_cache
     reserves = scheduler.output_reserve is not None
