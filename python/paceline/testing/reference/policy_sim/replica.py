@@ -415,11 +415,7 @@ class Replica:
         for request in cancelled:
             if request.left or request.done:
                 continue
-            if request.running:
-                self.scheduler.cancel_running(request, now)
-            else:
-                # It was preempted since.
-                self.scheduler.cancel_waiting(request)
+            self.scheduler.cancel_running(request, now)
             self._gone(request)
             if self.pipeline is not None:
                 self.pipeline.forget(request)

@@ -74,9 +74,6 @@ impl Effects<'_> {
             // It may have ended with its last token.
             if state.request == request && state.phase.is_admitted() {
                 self.cancel_running(slot, now);
-            } else if state.request == request && state.phase == Phase::Preempted {
-                // A batch that was formed since has preempted it.
-                self.cancel_waiting(slot, now);
             }
         }
     }

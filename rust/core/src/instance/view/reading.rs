@@ -2,10 +2,11 @@
 
 use super::Look;
 use crate::instance::request::{Phase, RequestState};
-use crate::instance::run::{Passing, Pipeline, Run};
+use crate::instance::run::{Passing, Pipeline};
 use crate::instance::tiers::HostTier;
 use crate::kv::{Account, Memory, Tier};
 use crate::metrics::InstanceStats;
+use crate::time::Ticks;
 use crate::timeline::{Reading, State, Sums};
 
 impl Look<'_> {
@@ -83,12 +84,10 @@ impl Look<'_> {
         let mut stats = self.observers.stats.clone();
         self.kv.write_stats(&mut stats);
         if let Some(run) = self.run.current() {
-            self.add_step_in_progress(run, &mut stats);
+            let tokens = self.batch.kv_tokens_in_step(run.decodes);
+            self.add_in_progress(self.now - run.start, tokens, &mut stats);
         } else if let Some(pipeline) = self.run.pipeline().filter(|pipeline| !pipeline.is_empty()) {
-            let since = pipeline.uncounted(self.now);
-            stats.busy_ticks += since;
-            stats.running_ticks += u128::from(since) * u128::from(self.batch.running());
-            stats.kv_token_ticks += u128::from(since) * u128::from(self.batch.kv_tokens());
+            self.add_in_progress(pipeline.uncounted(self.now), self.batch.kv_tokens(), &mut stats);
         } else if let Some(since) = self.run.standstill() {
             let ticks = u128::from(self.now - since);
             stats.running_ticks += ticks * u128::from(self.batch.running());
@@ -123,11 +122,11 @@ impl Look<'_> {
         }
     }
 
-    /// Adds the time of the step in progress up to `now`.
-    fn add_step_in_progress(&self, run: &Run, stats: &mut InstanceStats) {
-        let since = u128::from(self.now - run.start);
-        stats.busy_ticks += self.now - run.start;
+    /// Adds ticks of the step or the batches in progress, in which requests hold `tokens` tokens of KV.
+    fn add_in_progress(&self, ticks: Ticks, tokens: u64, stats: &mut InstanceStats) {
+        let since = u128::from(ticks);
+        stats.busy_ticks += ticks;
         stats.running_ticks += since * u128::from(self.batch.running());
-        stats.kv_token_ticks += since * u128::from(self.batch.kv_tokens_in_step(run.decodes));
+        stats.kv_token_ticks += since * u128::from(tokens);
     }
 }
