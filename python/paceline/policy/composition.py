@@ -237,13 +237,7 @@ def _check_exclusive(scheduler: Composition) -> None:
 
 
 def _check_memory(scheduler: Composition) -> None:
-    stages, caches = scheduler.stages, scheduler.prefix_cache is not None
-    if caches and not isinstance(scheduler.preemption, Recompute):
-        raise PolicyError("preemption must be Recompute() where prefixes are cached, was a Swap")
-    if caches and scheduler.allocation == "sequence":
-        raise PolicyError(
-            "allocation must be 'chunk' or 'chunk_if_all_fits' where prefixes are cached, was 'sequence'"
-        )
+    stages = scheduler.stages
     if scheduler.allocation == "chunk_if_output_fits":
         _check_outputs_fit(scheduler)
         return

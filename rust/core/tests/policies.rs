@@ -4,7 +4,7 @@
 #[path = "support/streamed.rs"]
 mod streamed;
 
-use paceline_core::{Config, Error, Outcome, Simulation, Status, Trace};
+use paceline_core::{Config, Error, Outcome, PrefixIds, Simulation, Status, Trace};
 use proptest::prelude::*;
 
 const DRIFTS: &str = r#"{"op": "neg", "args": [{"field": "req.blocks"}]}"#;
@@ -50,6 +50,8 @@ struct Case {
     refresh: u64,
     displaces: bool,
     space: Option<u64>,
+    /// Whether prefixes are cached; every third prompt then starts alike.
+    caches: bool,
     /// The rules by which requests are routed: on arrival (round robin, or one of the rules), when their prefill has
     /// ended (no rule, or one), and when their reasoning has.
     targets: (Option<usize>, Option<usize>, usize),
@@ -63,7 +65,7 @@ struct Case {
 fn cases() -> impl Strategy<Value = Case> {
     let shape = (30u64..70, 1u32..5, 2u64..64, 1u64..9);
     let ranks = (prop::option::of(0..FIRST.len()), 0..KEYS.len(), prop::sample::select(vec![0, 4]));
-    let order = (ranks, 0u64..4, any::<bool>(), prop::option::of(0u64..60));
+    let order = (ranks, 0u64..4, any::<bool>(), prop::option::of(0u64..60), any::<bool>());
     let target = || prop::option::of(0..TARGETS.len());
     let moves = (target(), target(), 0..TARGETS.len(), prop::option::of(0u64..9), any::<bool>());
     let request = (0u64..20, 1u32..30, 1u32..30, 0u32..30);
@@ -82,6 +84,7 @@ fn cases() -> impl Strategy<Value = Case> {
             displaces: order.2,
             // With recompute, ranks that change without progress may preempt each other forever.
             space: if order.0.1 >= 5 || order.0.0.is_some() { Some(1_000) } else { order.3 },
+            caches: order.4,
             targets: (moves.0, moves.1, moves.2),
             links: moves.3,
             live: moves.4,
@@ -100,6 +103,7 @@ fn config(case: &Case, leap: bool) -> String {
     let preemption = case.space.map_or(r#"{"kind": "recompute"}"#.into(), |blocks| {
         format!(r#"{{"kind": "swap", "blocks": {blocks}, "out": 3, "back": 2, "overlapped": false}}"#)
     });
+    let cache = if case.caches { r#"{"unknown_first": true}"# } else { "null" };
     let links = case
         .links
         .map_or("null".into(), |latency| format!(r#"{{"bytes_per_s": 1e12, "latency": {latency}}}"#));
@@ -127,7 +131,7 @@ fn config(case: &Case, leap: bool) -> String {
                 "quantum": {}, "refresh": {{"steps": {}, "ticks": 0}}}},
             "admission": {admission}, "victim": "latest", "watermark_blocks": 0,
             "watermark_when_idle": false, "refund": true, "stop_at_own_preemption": false,
-            "threshold_when_alone": false, "prefix_cache": null, "schedule_ahead": false}}}}"#,
+            "threshold_when_alone": false, "prefix_cache": {cache}, "schedule_ahead": false}}}}"#,
         case.blocks, case.block_tokens, case.budget, case.seqs, KEYS[case.key], case.quantum, case.refresh,
     );
     format!(
@@ -142,29 +146,44 @@ fn config(case: &Case, leap: bool) -> String {
     )
 }
 
-fn replay(json: &str, requests: &[(u64, u32, u32, u32)]) -> Result<Outcome, Error> {
+fn replay(json: &str, case: &Case) -> Result<Outcome, Error> {
     let config = Config::from_json(json.as_bytes()).expect("the configuration is valid");
     let mut simulation =
-        Simulation::new(&config, trace(requests, 0..requests.len())).expect("the trace is valid");
+        Simulation::new(&config, trace(case, 0..case.requests.len())).expect("the trace is valid");
     while !simulation.advance(10_000)? {}
     Ok(simulation.into_outcome())
 }
 
 /// Some of the requests as a trace.
-fn trace(requests: &[(u64, u32, u32, u32)], rows: std::ops::Range<usize>) -> Trace {
-    let arrivals = requests.iter().scan(0, |clock, request| {
+fn trace(case: &Case, rows: std::ops::Range<usize>) -> Trace {
+    let prefix = case.caches.then(|| prefixes(case, rows.clone()));
+    let arrivals = case.requests.iter().scan(0, |clock, request| {
         *clock += request.0;
         Some(*clock)
     });
     let arrival = arrivals.collect::<Vec<_>>()[rows.clone()].to_vec().into();
-    let requests = &requests[rows];
+    let requests = &case.requests[rows];
     Trace {
         arrival,
         prompt_tokens: requests.iter().map(|request| request.1).collect(),
         output_tokens: requests.iter().map(|request| request.2).collect(),
         reasoning_tokens: Some(requests.iter().map(|request| request.3.min(request.2)).collect()),
+        prefix,
         ..Trace::default()
     }
+}
+
+/// The blocks of some of the prompts: those of every third request start alike.
+fn prefixes(case: &Case, rows: std::ops::Range<usize>) -> PrefixIds {
+    let full = |row: usize| case.requests[row].1 / case.block_tokens;
+    let ends = rows.clone().scan(0, |end, row| {
+        *end += full(row) as usize;
+        Some(*end)
+    });
+    let ids = rows
+        .clone()
+        .flat_map(|row| (0..full(row)).map(move |position| (row as u64 % 3) << 32 | u64::from(position)));
+    PrefixIds { ends: ends.collect(), ids: ids.collect(), block_tokens: case.block_tokens, outputs: None }
 }
 
 proptest! {
@@ -174,8 +193,8 @@ proptest! {
     fn leaping_equals_stepping_under_policies_and_nothing_is_lost(
         case in cases(), chunk in prop::option::weighted(0.25, 1_usize..9),
     ) {
-        let leaping = replay(&config(&case, true), &case.requests);
-        let stepping = replay(&config(&case, false), &case.requests);
+        let leaping = replay(&config(&case, true), &case);
+        let stepping = replay(&config(&case, false), &case);
         let (Ok(leaping), Ok(stepping)) = (&leaping, &stepping) else {
             // A replay that makes no progress makes none either way.
             prop_assert!(leaping.is_err() && stepping.is_err());
@@ -187,7 +206,7 @@ proptest! {
         prop_assert_eq!(leaping.end, stepping.end);
         if let Some(chunk) = chunk {
             let parsed = Config::from_json(config(&case, true).as_bytes()).unwrap();
-            let rows = |rows| trace(&case.requests, rows);
+            let rows = |rows| trace(&case, rows);
             let (parts, streamed) = streamed::replay(&parsed, rows, (case.requests.len(), chunk)).unwrap();
             prop_assert_eq!(streamed::bits(parts), streamed::bits(vec![leaping.columns.clone()]));
             prop_assert_eq!((&streamed.gaps, &streamed.stats), (&leaping.gaps, &leaping.stats));
@@ -219,6 +238,7 @@ fn plain() -> Case {
         refresh: 0,
         displaces: false,
         space: None,
+        caches: false,
         targets: (None, None, 0),
         links: None,
         live: false,
@@ -242,7 +262,7 @@ fn requests_that_displace_each_other_forever_end_the_replay_with_an_error() {
     let json = config(&case, true)
         .replace(KEYS[0], r#"{"op": "floordiv", "args": [{"field": "req.kv_tokens"}, {"const": 1}]}"#)
         .replace(r#"long_prefill_token_threshold": 0"#, r#"long_prefill_token_threshold": 1"#);
-    let error = replay(&json, &case.requests).expect_err("no request ever generates a token");
+    let error = replay(&json, &case).expect_err("no request ever generates a token");
     assert!(error.to_string().contains("instances[0] makes no progress"), "{error}");
 }
 
@@ -273,7 +293,7 @@ fn during_a_step_a_request_holds_the_block_of_the_token_in_progress() {
             "every": [{"period": 25, "actions": [{"action": "migrate", "source": on(0), "target": on(1),
                 "choose": {"min": [{"field": "req.kv_tokens"}], "where": {"op": "ge", "args": enough}}}]}],
         });
-        let outcome = replay(&config.to_string(), &case.requests).expect("it ends");
+        let outcome = replay(&config.to_string(), &case).expect("it ends");
         assert_eq!((outcome.columns.migrations[0], outcome.columns.transfer[0]), (1, 12));
         assert_eq!(outcome.columns.finish[0], 42 + 17 * 10);
     }
@@ -306,7 +326,7 @@ fn an_admitted_request_holds_the_block_of_its_next_token() {
         config["routing"] = serde_json::json!({
             "on_arrival": {"rule": "round_robin"}, "on_prefilled": {"rule": "pick", "min": last},
         });
-        let outcome = replay(&config.to_string(), &case.requests).expect("it ends");
+        let outcome = replay(&config.to_string(), &case).expect("it ends");
         assert_eq!(outcome.columns.migrations[0], 1);
         assert!(outcome.columns.preemptions.is_empty(), "none was preempted");
         assert_eq!((outcome.columns.finish[0], outcome.columns.scheduled[3]), (30, 30));

@@ -77,8 +77,7 @@ def ranked_scheduler(source: Source) -> Wire:
     several = stages.ranked(source)
     selects = stages.has(several, "select")
     cached = not selects and source.chance(0.4)
-    allocations = ("chunk", "chunk_if_all_fits") if cached else ("chunk", "chunk_if_all_fits", "sequence")
-    preempts = preemption.preemption(source, swaps=not cached and source.chance(0.5))
+    preempts = preemption.preemption(source, swaps=source.chance(0.5))
     _reserve_within(several, preempts)
     most = limits(source, chunked=_cuts(several))
     return {
@@ -90,7 +89,7 @@ def ranked_scheduler(source: Source) -> Wire:
         "exclusive_prefill": False,
         "order": _order(source, selects=selects, cached=cached),
         "admission": {"kind": "wait"} if selects else ranking.admission(source),
-        "allocation": source.pick(allocations),
+        "allocation": source.pick(("chunk", "chunk_if_all_fits", "sequence")),
         "decodes_first": False,
         "preemption": preempts,
         "requeue_late": False,
@@ -121,7 +120,7 @@ def unranked_scheduler(source: Source) -> Wire:
         allocation = source.pick(("chunk", "chunk", "chunk_if_all_fits", "sequence"))
     if not (swaps or reserves or layered) and source.chance(0.15):
         allocation = "chunk_if_output_fits"
-    cached = not swaps and allocation != "sequence" and source.chance(0.65)
+    cached = source.chance(0.65)
     most = limits(source, chunked=_cuts(several))
     return {
         **most,

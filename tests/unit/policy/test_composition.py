@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paceline import PolicyError, Scheduler, cluster, inst, oracle, req
-from paceline.policy import Class, Loras, OutputReserve, PrefixCache, Quantum, where
+from paceline.policy import Class, Loras, OutputReserve, Quantum, where
 from paceline.policy.stages import (
     Admit,
     Decodes,
@@ -108,14 +108,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "exclusive prefills that swapping in does not know of": (
         {"stages": (SwapIn(), WHOLE, Decodes()), "exclusive_prefill": True, "preemption": SWAP},
         "SwapIn() comes before Decodes()",
-    ),
-    "a prefix cache and swapping": (
-        {"prefix_cache": PrefixCache(), "preemption": SWAP},
-        "where prefixes are cached",
-    ),
-    "a prefix cache and whole sequences": (
-        {"prefix_cache": PrefixCache(), "allocation": "sequence"},
-        "allocation must be 'chunk'",
     ),
     "prefills that go on without their blocks": (
         {"stages": (Decodes(), Prefills(), Admit())},

@@ -132,12 +132,6 @@ impl SchedulerConfig {
 
     /// Preemption, allocation and the prefix cache.
     fn check_memory(&self) -> Result<(), Breach> {
-        if self.prefix_cache.is_some() && self.preemption != Preemption::Recompute {
-            return Err(("preemption", "must be recompute if prefixes are cached"));
-        }
-        if self.prefix_cache.is_some() && self.allocation == Allocation::Sequence {
-            return Err(("allocation", "must be by chunk if prefixes are cached"));
-        }
         if let Some(evict) = self.prefix_cache.as_ref().and_then(|cache| cache.evict.as_deref()) {
             if let Some(rule) = evict.broken_rule() {
                 return Err(("prefix_cache.evict", rule));

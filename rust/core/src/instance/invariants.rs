@@ -13,7 +13,7 @@ impl Instance {
     pub(super) fn check_invariants(&self) {
         let set = self.batch.decode_set();
         let (mut members, mut kv_tokens) = (0, 0);
-        let (mut held, mut swapped) = (0, 0);
+        let mut held = 0;
         let mut decoding = 0;
         for state in self.requests.iter() {
             let count = state.blocks.count();
@@ -43,11 +43,10 @@ impl Instance {
                     kv_tokens += u64::from(state.computed);
                     held += count;
                 }
-                Phase::Swapped { .. } => swapped += count,
                 Phase::Preempted | Phase::Expected | Phase::Offered => {
                     assert_eq!(count, 0, "Invariant: a request without KV holds no block");
                 }
-                Phase::MigratedIn | Phase::Vacant => {}
+                Phase::Swapped { .. } | Phase::MigratedIn | Phase::Vacant => {}
             }
         }
         // The chunks of a batch between two groups of layers are counted with the batch.
@@ -62,6 +61,8 @@ impl Instance {
         assert_eq!(kv_tokens, self.batch.kv_tokens(), "Invariant: the batch counts its tokens");
         let said = Account::of(self.requests.iter().filter_map(RequestState::residency));
         assert_eq!(said, *self.kv.account(), "Invariant: the account of KV is the sum of what requests say");
+        let swapped = self.requests.iter().filter(|state| state.phase.is_swapped());
+        let swapped = self.kv.distinct_swapped(swapped.map(|state| (state.owner(), &state.blocks)));
         assert_eq!(swapped, self.kv.cpu().used(), "Invariant: the swap space counts its blocks");
         if !self.kv.gpu().caches() {
             // With a prefix cache, requests share blocks, and the cache counts them.

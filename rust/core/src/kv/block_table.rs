@@ -18,7 +18,7 @@ pub(crate) struct BlockTable {
 pub(super) struct ListedBlocks {
     /// The blocks, in the order of the sequence.
     pub(super) blocks: Vec<Block>,
-    /// Full blocks, from the start, whose content the cache knows.
+    /// Full blocks, from the start, whose content the cache knows; in the CPU's memory, those that have a content.
     pub(super) registered: u32,
 }
 
@@ -50,6 +50,12 @@ impl BlockTable {
     #[inline]
     pub(crate) fn count(&self) -> u64 {
         self.count
+    }
+
+    /// Full blocks, from the start, whose content is known.
+    #[inline]
+    pub(super) fn registered(&self) -> u32 {
+        self.listed.as_ref().map_or(0, |listed| listed.registered)
     }
 
     /// Sets the number of blocks: of a request that leaves the decode set, whose

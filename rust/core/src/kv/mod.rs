@@ -16,6 +16,7 @@ mod objects;
 mod pool;
 mod prefixes;
 mod residency;
+mod shared_copies;
 mod store;
 mod swap_space;
 

@@ -202,29 +202,38 @@ impl KvStore {
         self.gpu.release(owner, tokens, returns, table);
     }
 
-    /// Swaps a request with `tokens` computed tokens out, `blocks` of its blocks
-    /// copied. Returns whether there was room in the CPU's memory; if not, nothing
-    /// changes.
+    /// Swaps a request with `tokens` computed tokens out, `blocks` of its blocks copied. `seen`: its content and
+    /// computed tokens, as far as they are known now. Returns whether there was room in the CPU's memory; if not,
+    /// nothing changes.
     pub(crate) fn swap_out(
         &mut self,
-        owner: ContentOwner,
+        (owner, seen): (ContentOwner, u32),
         tokens: u32,
         blocks: u64,
         table: &mut BlockTable,
     ) -> bool {
-        if !self.cpu.copy_out(blocks) {
+        let known = self.gpu.known_blocks(owner, seen);
+        if !self.cpu.copy_out(blocks, self.gpu.shared_of(owner, known)) {
             return false;
         }
-        self.gpu.release(owner, tokens, true, table);
-        table.set_count(blocks);
+        self.gpu.release(owner, seen, true, table);
+        self.gpu.set_count_on_host(table, blocks, known);
         self.enter(Tier::Host, tokens, table);
         true
     }
 
-    /// Swaps a request with `tokens` computed tokens in, to `blocks` GPU blocks.
-    pub(crate) fn swap_in(&mut self, tokens: u32, blocks: u64, table: &mut BlockTable) {
-        self.cpu.copy_in(table.count());
-        self.load_from(Tier::Host, tokens, blocks, table);
+    /// Swaps a request with `tokens` computed tokens in, to `blocks` GPU blocks: those that the prefix cache still has
+    /// of it, and others. All its blocks are copied.
+    pub(crate) fn swap_in(&mut self, owner: ContentOwner, tokens: u32, blocks: u64, table: &mut BlockTable) {
+        self.cpu.copy_in(table.count(), self.gpu.shared_of(owner, table.registered()));
+        self.leave(Tier::Host, tokens, table);
+        table.clear();
+        if self.gpu.caches() {
+            let mut cached = Vec::new();
+            self.gpu.find(owner, tokens + 1, &mut cached);
+            self.gpu.adopt(&cached, table);
+        }
+        self.grow(blocks, table);
     }
 
     /// Keeps KV of `tokens` tokens that was migrated in, off the GPU.
@@ -235,19 +244,22 @@ impl KvStore {
 
     /// Moves the KV of a request that was migrated in to the GPU, to `blocks` blocks.
     pub(crate) fn load(&mut self, tokens: u32, blocks: u64, table: &mut BlockTable) {
-        self.load_from(Tier::Landed, tokens, blocks, table);
-    }
-
-    fn load_from(&mut self, tier: Tier, tokens: u32, blocks: u64, table: &mut BlockTable) {
-        self.leave(tier, tokens, table);
+        self.leave(Tier::Landed, tokens, table);
         table.set_count(0);
         self.grow(blocks, table);
     }
 
     /// Keeps the KV of a request that was migrated in, and not admitted, in the swap
     /// space. Returns whether there was room; if not, the KV is dropped.
-    pub(crate) fn store_received(&mut self, tokens: u32, table: &mut BlockTable) -> bool {
-        if self.cpu.reserve(table.count()) {
+    pub(crate) fn store_received(
+        &mut self,
+        owner: ContentOwner,
+        tokens: u32,
+        table: &mut BlockTable,
+    ) -> bool {
+        let known = self.gpu.known_blocks(owner, tokens);
+        if self.cpu.reserve(table.count(), self.gpu.shared_of(owner, known)) {
+            self.gpu.set_count_on_host(table, table.count(), known);
             self.relocate(Tier::Landed, Tier::Host, tokens, table);
             return true;
         }
@@ -256,12 +268,32 @@ impl KvStore {
         false
     }
 
-    /// Drops KV of `tokens` tokens that is in the swap space, or that was migrated in and is in no memory here.
-    pub(crate) fn drop_off_gpu(&mut self, tier: Tier, tokens: u32, table: &mut BlockTable) {
-        self.leave(tier, tokens, table);
-        if tier == Tier::Host {
-            self.cpu.give_back(table.count());
+    /// Number of different blocks of the swap space that these requests have.
+    pub(crate) fn distinct_swapped<'a>(
+        &self,
+        requests: impl Iterator<Item = (ContentOwner, &'a BlockTable)>,
+    ) -> u64 {
+        let (mut shared, mut own) = (Vec::new(), 0);
+        for (owner, table) in requests {
+            let before = shared.len();
+            shared.extend(self.gpu.shared_of(owner, table.registered()));
+            own += table.count() - (shared.len() - before) as u64;
         }
+        shared.sort_unstable();
+        shared.dedup();
+        own + shared.len() as u64
+    }
+
+    /// Drops KV of `tokens` tokens that is in the swap space.
+    pub(crate) fn drop_swapped(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
+        self.leave(Tier::Host, tokens, table);
+        self.cpu.give_back(table.count(), self.gpu.shared_of(owner, table.registered()));
+        table.clear();
+    }
+
+    /// Drops KV of `tokens` tokens that was migrated in and is in no memory here.
+    pub(crate) fn drop_received(&mut self, tokens: u32, table: &mut BlockTable) {
+        self.leave(Tier::Landed, tokens, table);
         table.set_count(0);
     }
 
@@ -304,9 +336,9 @@ mod tests {
             let mut store = store(Preemption::Swap { blocks: 4, out: 1, back: 1, overlapped: false }, caches);
             let (owner, mut table) = (ContentOwner::of_prompt(0, 9), BlockTable::default());
             store.grow(3, &mut table);
-            assert!(store.swap_out(owner, 9, 3, &mut table));
+            assert!(store.swap_out((owner, 9), 9, 3, &mut table));
             assert_eq!((store.free(), store.cpu().used(), store.cpu_tokens(), table.count()), (10, 3, 9, 3));
-            store.swap_in(9, 4, &mut table);
+            store.swap_in(owner, 9, 4, &mut table);
             assert_eq!((store.free(), store.cpu().used(), store.cpu_tokens(), table.count()), (6, 0, 0, 4));
         }
     }
@@ -316,29 +348,29 @@ mod tests {
         let mut store = store(Preemption::Swap { blocks: 2, out: 1, back: 1, overlapped: false }, false);
         let (owner, mut table) = (ContentOwner::of_prompt(0, 9), BlockTable::default());
         store.grow(3, &mut table);
-        assert!(!store.swap_out(owner, 9, 3, &mut table));
+        assert!(!store.swap_out((owner, 9), 9, 3, &mut table));
         assert_eq!((store.free(), store.cpu_tokens(), table.count()), (7, 0, 3));
     }
 
     #[test]
     fn kv_that_is_migrated_in_is_loaded_or_stored_or_dropped() {
         let mut store = store(Preemption::Swap { blocks: 3, out: 1, back: 1, overlapped: false }, false);
+        let owner = ContentOwner::of_prompt(0, 8);
         let mut tables = [(); 3].map(|()| BlockTable::default());
         let [loaded, stored, dropped] = &mut tables;
         for table in [&mut *loaded, &mut *stored, &mut *dropped] {
             store.receive(8, 2, table);
         }
         store.load(8, 3, loaded);
-        assert!(store.store_received(8, stored) && !store.store_received(8, dropped));
+        assert!(store.store_received(owner, 8, stored) && !store.store_received(owner, 8, dropped));
         assert_eq!((store.free(), store.cpu().used(), store.cpu_tokens()), (7, 2, 8));
         assert_eq!(tables.map(|table| table.count()), [3, 2, 0]);
     }
 
-    #[test]
-    fn a_request_finds_the_blocks_that_another_holds() {
+    /// A store for two requests whose prompts begin with the same two blocks of 4 tokens.
+    fn shared(preemption: Preemption) -> KvStore {
         use crate::trace::{PrefixIds, Trace};
 
-        // Two requests whose prompts begin with the same two blocks of 4 tokens.
         let prefix = PrefixIds {
             ends: vec![2, 4].into(),
             ids: vec![1, 2, 1, 2].into(),
@@ -346,15 +378,58 @@ mod tests {
             outputs: None,
         };
         let trace = Trace { prefix: Some(prefix), ..Trace::default() };
-        let prefixes = Arc::new(Prefixes::new(&trace, 4).expect("the blocks are equally large"));
-        let caching = Some(PrefixCacheConfig { unknown_first: true, evict: None });
+        let mut store = store(preemption, true);
+        store.share(Arc::new(Prefixes::new(&trace, 4).expect("the blocks are equally large")));
+        store
+    }
+
+    #[test]
+    fn swapped_out_requests_share_blocks_and_take_cached_ones_as_they_return() {
+        let mut store = shared(Preemption::Swap { blocks: 6, out: 1, back: 1, overlapped: false });
+        let owners = [0, 1].map(|request| ContentOwner::of_prompt(request, 9));
+        let [one, other] = owners;
+        let mut tables = [(); 2].map(|()| BlockTable::default());
+        store.grow(3, &mut tables[0]);
+        store.register(one, 8, &mut tables[0]);
+        let mut hits = Vec::new();
+        store.find(other, 9, &mut hits);
+        store.adopt(&hits, &mut tables[1]);
+        store.grow(3, &mut tables[1]);
+        assert_eq!(store.free(), 6, "two blocks that are shared, and one each");
+        assert!(store.swap_out((one, 9), 9, 3, &mut tables[0]));
+        assert!(store.swap_out((other, 9), 9, 3, &mut tables[1]));
+        assert_eq!((store.free(), store.cpu().used(), store.cpu().copied().0), (10, 4, 6));
+        let swapped = owners.iter().copied().zip(&tables);
+        assert_eq!(store.distinct_swapped(swapped), 4);
+        store.swap_in(one, 9, 3, &mut tables[0]);
+        store.swap_in(other, 9, 3, &mut tables[1]);
+        assert_eq!((store.free(), store.cpu().used(), store.cpu().copied().1), (6, 0, 6));
+        assert_eq!(tables[0].blocks()[..2], hits, "the cache has them still");
+        assert_eq!(tables[0].blocks()[..2], tables[1].blocks()[..2]);
+    }
+
+    #[test]
+    fn swapped_out_kv_that_is_dropped_leaves_the_blocks_that_another_request_shares() {
+        let mut store = shared(Preemption::Swap { blocks: 6, out: 1, back: 1, overlapped: false });
+        let owners = [0, 1].map(|request| ContentOwner::of_prompt(request, 9));
+        let mut tables = [(); 2].map(|()| BlockTable::default());
+        for (owner, table) in owners.into_iter().zip(&mut tables) {
+            store.grow(3, table);
+            assert!(store.swap_out((owner, 9), 9, 3, table));
+        }
+        assert_eq!((store.cpu().used(), store.cpu_tokens()), (4, 18));
+        store.drop_swapped(owners[0], 9, &mut tables[0]);
+        assert_eq!((store.cpu().used(), store.cpu_tokens(), tables[0].count()), (3, 9, 0));
+        store.drop_swapped(owners[1], 9, &mut tables[1]);
+        assert_eq!((store.cpu().used(), store.cpu_tokens()), (0, 0));
+    }
+
+    #[test]
+    fn a_request_finds_the_blocks_that_another_holds() {
         let [one, other] = [0, 1].map(|request| ContentOwner::of_prompt(request, 9));
         let mut hits = Vec::new();
         for leaves in [false, true] {
-            let mut store = KvStore {
-                gpu: Memory::new(10, 4, caching.as_ref(), Arc::clone(&prefixes)),
-                ..store(Preemption::Recompute, true)
-            };
+            let mut store = shared(Preemption::Recompute);
             let mut table = BlockTable::default();
             if leaves {
                 // It fills its second block as a member of the decode set, and leaves it.

@@ -2,6 +2,7 @@
 
 use super::copies::{Copies, Timing};
 use super::pool::BlockPool;
+use super::shared_copies::SharedCopies;
 use crate::config::{CopyTime, Preemption};
 use crate::time::Ticks;
 
@@ -10,6 +11,8 @@ use crate::time::Ticks;
 pub(crate) struct SwapSpace {
     pool: BlockPool,
     copies: Copies,
+    /// The blocks that requests share, where prefixes are cached.
+    shared: SharedCopies,
     /// Whether preempted requests are swapped out.
     is_used: bool,
     /// Requests for which there was no room.
@@ -26,7 +29,8 @@ impl SwapSpace {
                 (blocks, Timing { out: time(out), back: time(back), overlapped }, true)
             }
         };
-        Self { pool: BlockPool::new(blocks), copies: Copies::new(timing), is_used, overflows: 0 }
+        let (pool, copies) = (BlockPool::new(blocks), Copies::new(timing));
+        Self { pool, copies, shared: SharedCopies::default(), is_used, overflows: 0 }
     }
 
     /// Whether preempted requests are swapped out, if there is room.
@@ -50,30 +54,35 @@ impl SwapSpace {
         self.pool.free()
     }
 
-    /// Takes blocks without a copy. Returns whether there was room.
-    pub(crate) fn reserve(&mut self, blocks: u64) -> bool {
+    /// Takes blocks without a copy, of which the first have the contents `shared`. Returns whether all were free: a
+    /// block that another request shares counts too.
+    pub(crate) fn reserve(&mut self, blocks: u64, shared: impl Iterator<Item = u32>) -> bool {
         let taken = self.pool.take(blocks).is_ok();
+        if taken {
+            self.pool.give_back(self.shared.add(shared));
+        }
         self.overflows += u64::from(!taken);
         taken
     }
 
-    /// Frees blocks without a copy.
-    pub(crate) fn give_back(&mut self, blocks: u64) {
-        self.pool.give_back(blocks);
+    /// Frees blocks without a copy, but those that other requests share.
+    pub(crate) fn give_back(&mut self, blocks: u64, shared: impl Iterator<Item = u32>) {
+        self.pool.give_back(blocks - self.shared.remove(shared));
     }
 
-    /// Copies blocks from the GPU. Returns whether there was room; if not, nothing is copied.
-    pub(crate) fn copy_out(&mut self, blocks: u64) -> bool {
-        let taken = self.reserve(blocks);
+    /// Copies blocks from the GPU, as [`Self::reserve`] takes them. Returns whether there was room; if not, nothing
+    /// is copied.
+    pub(crate) fn copy_out(&mut self, blocks: u64, shared: impl Iterator<Item = u32>) -> bool {
+        let taken = self.reserve(blocks, shared);
         if taken {
             self.copies.copy_out(blocks);
         }
         taken
     }
 
-    /// Copies blocks to the GPU, and frees them.
-    pub(crate) fn copy_in(&mut self, blocks: u64) {
-        self.pool.give_back(blocks);
+    /// Copies blocks to the GPU, and frees them as [`Self::give_back`] does.
+    pub(crate) fn copy_in(&mut self, blocks: u64, shared: impl Iterator<Item = u32>) {
+        self.give_back(blocks, shared);
         self.copies.copy_in(blocks);
     }
 
@@ -104,6 +113,7 @@ impl SwapSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::iter::empty;
 
     fn space(overlapped: bool) -> SwapSpace {
         SwapSpace::new(Preemption::Swap { blocks: 5, out: 3, back: 2, overlapped })
@@ -112,7 +122,7 @@ mod tests {
     #[test]
     fn a_swap_without_room_is_counted_and_copies_nothing() {
         let mut space = space(false);
-        assert!(space.reserve(4) && !space.copy_out(2));
+        assert!(space.reserve(4, empty()) && !space.copy_out(2, empty()));
         assert_eq!((space.used(), space.free(), space.overflows(), space.copied()), (4, 1, 1, (0, 0)));
         assert!(!SwapSpace::new(Preemption::Recompute).is_used());
     }
@@ -120,8 +130,23 @@ mod tests {
     #[test]
     fn every_swap_without_room_is_counted() {
         let mut space = space(false);
-        let taken = [2; 5].map(|blocks| space.reserve(blocks));
+        let taken = [2; 5].map(|blocks| space.reserve(blocks, empty()));
         assert_eq!(taken, [true, true, false, false, false]);
         assert_eq!((space.overflows(), space.free(), space.capacity()), (3, 1, 5));
+    }
+
+    #[test]
+    fn requests_with_equal_blocks_share_them_and_each_copies_its_own() {
+        let mut space = space(false);
+        assert!(space.copy_out(3, [1, 2].into_iter()) && space.copy_out(2, [1, 2].into_iter()));
+        assert_eq!((space.used(), space.copied()), (3, (5, 0)));
+        assert!(
+            !space.copy_out(3, [1, 2, 3].into_iter()),
+            "the blocks that are shared count as if they were not"
+        );
+        space.copy_in(3, [1, 2].into_iter());
+        assert_eq!((space.used(), space.copied()), (2, (5, 3)));
+        space.give_back(2, [1, 2].into_iter());
+        assert_eq!(space.used(), 0);
     }
 }

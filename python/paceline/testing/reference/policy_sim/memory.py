@@ -105,13 +105,19 @@ class Memory:
         """Register the full blocks of a request's first ``tokens`` tokens in the prefix cache."""
         if self._contents is None:
             return
-        # A draft is not known, and with a draft head a block is only once the token after it is. A step that
-        # is decided ahead does not know the tokens of the step before it.
-        most = request.tokens - request.hidden - self._speculation.hash_lookahead
-        full = min(tokens - request.hidden, most) // self._block_tokens
+        full = self._known_blocks(request, tokens)
         for position in range(request.known, full):
             self.pool.register(request.blocks[position], self.name(request, position))
         request.known = max(request.known, full)
+
+    def _known_blocks(self, request: Request, tokens: int) -> int:
+        """Return how many blocks of a request's first ``tokens`` tokens are full and of known content."""
+        if self._contents is None:
+            return 0
+        # A draft is not known, and with a draft head a block is only once the token after it is. A step that
+        # is decided ahead does not know the tokens of the step before it.
+        most = request.tokens - request.hidden - self._speculation.hash_lookahead
+        return min(tokens - request.hidden, most) // self._block_tokens
 
     def register_known(self, request: Request) -> None:
         """Register what a request has computed, once the outcome of its latest step is known."""
@@ -144,21 +150,39 @@ class Memory:
     def keep_on_cpu(self, request: Request, blocks: int) -> bool:
         """Keep a request's KV in the CPU's memory; if there is no room, it is lost."""
         if self._swaps and blocks <= self.cpu_pool.free:
-            request.blocks, request.memory = self.cpu_pool.take(blocks), "cpu"
+            request.blocks, request.memory = self._copies(request, blocks), "cpu"
             return True
         self.swap_overflows += self._swaps
         self.lose(request)
         return False
 
+    def _copies(self, request: Request, blocks: int) -> list[int]:
+        """Take blocks of the CPU's memory for a copy of a request's; equal ones of requests are shared."""
+        known = self._known_blocks(request, request.computed)
+        taken = []
+        for position in range(blocks):
+            name = self.name(request, position) if position < known else None
+            block = None if name is None else self.cpu_pool.find(name)
+            if block is not None:
+                self.cpu_pool.touch([block])
+            else:
+                (block,) = self.cpu_pool.take(1)
+                if name is not None:
+                    self.cpu_pool.register(block, name)
+            taken.append(block)
+        return taken
+
     def move_to_gpu(self, request: Request, tokens: int) -> int:
         """Move a request's KV to the GPU, with room for ``tokens`` tokens; return the blocks copied.
 
-        The KV of a request that has just migrated here is in no memory of the instance, and is copied at no
-        charge.
+        The request takes the blocks that the prefix cache still has of it; all are copied nevertheless. The
+        KV of a request that has just migrated here is in no memory of the instance, and copied at no charge.
         """
         held = len(request.blocks)
         self.cpu_pool.release(request.blocks)
-        request.blocks = self.pool.take(max(self.blocks_for(tokens), held))
+        cached = self.hits(request, request.computed + 1) if request.memory == "cpu" else []
+        self.attach_prefix(request, cached, counted=False)
+        request.blocks += self.pool.take(max(self.blocks_for(tokens), held) - len(cached))
         request.memory = "gpu"
         return held
 

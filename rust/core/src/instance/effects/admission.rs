@@ -154,7 +154,7 @@ impl Effects<'_> {
             self.on.kv.leave(Tier::Ready, computed, &state.blocks);
             self.on.transfers.admit(slot, state.request);
         } else if phase.is_swapped() {
-            self.on.kv.swap_in(computed, blocks, &mut state.blocks);
+            self.on.kv.swap_in(state.owner(), computed, blocks, &mut state.blocks);
             self.on.queues.pop_ranked_swapped();
         } else {
             self.on.kv.load(computed, blocks, &mut state.blocks);

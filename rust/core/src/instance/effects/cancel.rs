@@ -124,7 +124,7 @@ impl Effects<'_> {
         let (phase, request) = (state.phase, state.request);
         match phase {
             Phase::Swapped { .. } => {
-                self.on.kv.drop_off_gpu(Tier::Host, state.computed, &mut state.blocks);
+                self.on.kv.drop_swapped(state.owner(), state.computed, &mut state.blocks);
                 self.on.queues.remove_swapped(slot, ranked);
             }
             Phase::Received => {
@@ -132,7 +132,7 @@ impl Effects<'_> {
                 self.on.transfers.remove_received(slot);
             }
             Phase::MigratedIn => {
-                self.on.kv.drop_off_gpu(Tier::Landed, state.computed, &mut state.blocks);
+                self.on.kv.drop_received(state.computed, &mut state.blocks);
                 self.on.queues.remove_waiting(request, Some(slot));
             }
             Phase::Loading | Phase::Loaded => {}

@@ -50,7 +50,11 @@ impl Effects<'_> {
         let known = self.on.settings.scheduler.preemption == Preemption::Recompute;
         let (tokens, counted) = if phase == Phase::Decoding {
             self.set_aside_with_next_block(slot, now);
-            self.on.requests[slot].computed += u32::from(known);
+            if known {
+                self.on.requests[slot].computed += 1;
+            } else {
+                self.assign_scheduled(slot);
+            }
             (1, charged)
         } else {
             let dropped = self.on.batch.remove(slot, &self.on.requests);
@@ -107,6 +111,12 @@ impl Effects<'_> {
         }
     }
 
+    /// Assigns a decode that was scheduled its blocks, which are known with the token that it would have computed.
+    fn assign_scheduled(&mut self, slot: Slot) {
+        let (owner, seen) = self.on.seen_content(slot);
+        self.on.kv.assign(owner, seen + 1, &mut self.on.requests[slot].blocks);
+    }
+
     /// Removes a member of the decode set that has the blocks of its next step.
     fn set_aside_with_next_block(&mut self, slot: Slot, now: Ticks) {
         let held = self.on.batch.decode_set().held_blocks(&self.on.requests[slot], 1);
@@ -132,13 +142,15 @@ impl Effects<'_> {
         if let Some(tier) = self.on.tier.as_deref_mut() {
             tier.preempt(slot);
         }
-        let (owner, computed) = (state.owner(), state.computed);
+        let computed = state.computed;
         self.begin_release(slot, now);
+        let seen = self.on.seen_content(slot);
+        self.forget_outcome(slot);
         let state = &mut self.on.requests[slot];
         if self.on.kv.cpu().is_used() {
             // A ranked request's blocks are copied only if they were computed.
             let blocks = if ranked { self.on.settings.blocks_for(computed) } else { state.blocks.count() };
-            if self.on.kv.swap_out(owner, computed, blocks, &mut state.blocks) {
+            if self.on.kv.swap_out(seen, computed, blocks, &mut state.blocks) {
                 state.phase = Phase::Swapped { decoding };
                 self.on.queues.push_swapped(slot, ranked);
                 if let Some(mut ranks) = self.ranks() {
@@ -147,11 +159,7 @@ impl Effects<'_> {
                 return;
             }
         }
-        let (owner, seen) = self.on.seen_content(slot);
-        let state = &mut self.on.requests[slot];
-        self.on.kv.release(owner, seen, true, &mut state.blocks);
-        self.forget_outcome(slot);
-        let state = &mut self.on.requests[slot];
+        self.on.kv.release(seen.0, seen.1, true, &mut state.blocks);
         state.computed = 0;
         state.phase = Phase::Preempted;
         if let Some(mut ranks) = self.ranks() {

@@ -10,7 +10,7 @@ impl Effects<'_> {
     pub(in crate::instance) fn swap_in(&mut self, slot: Slot, (tokens, blocks): (u32, u64), now: Ticks) {
         let state = &mut self.on.requests[slot];
         let decoding = state.phase == Phase::Swapped { decoding: true };
-        self.on.kv.swap_in(state.computed, blocks, &mut state.blocks);
+        self.on.kv.swap_in(state.owner(), state.computed, blocks, &mut state.blocks);
         state.phase = if decoding { Phase::Stalled } else { Phase::Prefilling };
         self.on.queues.pop_swapped();
         self.on.batch.admit(slot, &mut self.on.requests);
@@ -30,7 +30,7 @@ impl Effects<'_> {
             if state.phase != Phase::MigratedIn || self.on.ranking.is_none() || !self.on.kv.cpu().is_used() {
                 continue;
             }
-            if self.on.kv.store_received(state.computed, &mut state.blocks) {
+            if self.on.kv.store_received(state.owner(), state.computed, &mut state.blocks) {
                 state.phase = Phase::Swapped { decoding: true };
                 self.on.queues.push_swapped(slot, true);
             } else {

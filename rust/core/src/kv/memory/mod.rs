@@ -7,9 +7,9 @@
 //! that a lookup could find, so the blocks are assigned when a request leaves the
 //! set.
 
-use std::sync::Arc;
+mod released;
 
-use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 use super::block_table::BlockTable;
 use super::cache::PrefixCache;
@@ -21,12 +21,7 @@ use super::prefixes::Prefixes;
 use crate::config::{PrefixCacheConfig, SpeculationConfig};
 use crate::hint::rare;
 
-/// How many requests release each block, while that is only considered.
-#[derive(Debug, Default)]
-pub(crate) struct Released {
-    /// By block: how many requests release it.
-    times: FxHashMap<Block, u32>,
-}
+pub(crate) use released::Released;
 
 /// Whose content a request's blocks have.
 #[derive(Debug, Clone, Copy)]
@@ -274,28 +269,6 @@ impl Memory {
         hits.iter().filter(|&&block| cache.is_free(block)).count() as u64
     }
 
-    /// Blocks that become free if one more request releases its blocks, `count` by
-    /// now, after those that `released` counts. A block that requests share becomes
-    /// free with the last of them.
-    pub(crate) fn freed_by(&self, table: &BlockTable, count: u64, released: &mut Released) -> u64 {
-        let Some(cache) = &self.cache else { return count };
-        let mut freed = count - table.blocks().len() as u64;
-        for &block in table.blocks() {
-            let times = released.times.entry(block).or_insert(0);
-            *times += 1;
-            freed += u64::from(*times == cache.holders(block));
-        }
-        freed
-    }
-
-    /// How many of these blocks are held now, and by no request once those that
-    /// `released` counts are released.
-    pub(crate) fn unheld_after(&self, hits: &[Block], released: &Released) -> u64 {
-        let Some(cache) = &self.cache else { return 0 };
-        let lost = |block: &&Block| released.times.get(*block) == Some(&cache.holders(**block));
-        hits.iter().filter(lost).count() as u64
-    }
-
     /// Gives a request the blocks that its lookup found.
     #[inline]
     pub(crate) fn adopt(&mut self, hits: &[Block], table: &mut BlockTable) {
@@ -332,8 +305,7 @@ impl Memory {
     /// As [`Self::register`], with a prefix cache.
     #[inline(never)]
     fn register_cached(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
-        let named = owner.known.saturating_sub(u32::from(self.hashes_next));
-        let full = tokens.min(named) / self.block_tokens;
+        let full = self.known_blocks(owner, tokens);
         let listed = table.listed_mut();
         for position in listed.registered..full {
             let content = self.content(owner, position);
@@ -400,6 +372,26 @@ impl Memory {
     pub(crate) fn shares_output(&self, owner: ContentOwner) -> bool {
         let ContentOwner { request, prompt, .. } = owner;
         self.caches() && self.prefixes.shared(request, prompt, prompt / self.block_tokens).is_some()
+    }
+
+    /// Full blocks at the start of a request's sequence of `tokens` tokens whose content is known.
+    pub(super) fn known_blocks(&self, owner: ContentOwner, tokens: u32) -> u32 {
+        let named = owner.known.saturating_sub(u32::from(self.hashes_next));
+        if self.caches() { tokens.min(named) / self.block_tokens } else { 0 }
+    }
+
+    /// Sets the number of blocks of a request whose KV is in the CPU's memory, and of its first ones with a known content.
+    pub(super) fn set_count_on_host(&self, table: &mut BlockTable, blocks: u64, known: u32) {
+        table.set_count(blocks);
+        if self.caches() {
+            table.listed_mut().registered = known;
+        }
+    }
+
+    /// The contents of a request's first blocks, `blocks` of them, that other requests may have too.
+    pub(super) fn shared_of(&self, owner: ContentOwner, blocks: u32) -> impl Iterator<Item = u32> {
+        let number = move |position| self.content(owner, position).number();
+        (0..blocks).filter_map(number).map(|number| number as u32)
     }
 
     /// Content of the block at `position` of a request's sequence.
