@@ -8,7 +8,7 @@ from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policies.ranked import ranked_scheduler
 from paceline.policies.vllm_v0 import vllm_v0
-from paceline.policy import Policy, Rule, Swap, inst, pick, req
+from paceline.policy import Policy, PrefixCache, Rule, Swap, inst, pick, req
 from paceline.policy.stages import Preemption
 
 __all__ = ["fcfs"]
@@ -24,6 +24,7 @@ def fcfs(
     max_num_seqs: int = 256,
     watermark: float = 0.01,
     routing: Rule | None = None,
+    prefix_caching: bool | PrefixCache = False,
 ) -> Policy:
     """Serve in order of arrival, and swap to the CPU when memory runs out.
 
@@ -50,6 +51,8 @@ def fcfs(
     routing
         Which instance an arrival joins; None: the one with the least KV, as in
         the paper.
+    prefix_caching
+        As in `vllm_v0`.
 
     Returns
     -------
@@ -85,6 +88,7 @@ def fcfs(
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_seqs=max_num_seqs,
             watermark=watermark,
+            prefix_caching=prefix_caching,
         )
         return replace(base, name="fcfs", on_arrival=arrive)
     if not chunked_prefill:
@@ -99,5 +103,6 @@ def fcfs(
         admission="wait",
         watermark=watermark,
         preemption=swap,
+        prefix_caching=prefix_caching,
     )
     return Policy(name="fcfs", scheduler=scheduler, on_arrival=arrive)

@@ -8,7 +8,7 @@ from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policies.pascal_reading import PascalReading
 from paceline.policies.ranked import ranked_scheduler
-from paceline.policy import Class, Pace, Policy, Quantum, first_of, inst, pick, req
+from paceline.policy import Class, Pace, Policy, PrefixCache, Quantum, first_of, inst, pick, req
 from paceline.policy.stages import Preemption
 
 __all__ = ["pascal"]
@@ -28,6 +28,7 @@ def pascal(
     max_num_batched_tokens: int = 512,
     max_num_seqs: int = 256,
     watermark: float = 0.01,
+    prefix_caching: bool | PrefixCache = False,
 ) -> Policy:
     """Schedule by phases: reasoning before answering, answers in turns at the pace of their readers.
 
@@ -70,6 +71,9 @@ def pascal(
         has 0.01, and no option for it. Running requests grow into it. Free blocks
         below it do not count as room, since a preempted request could not resume
         in them.
+    prefix_caching
+        Whether full blocks are kept for later requests that start the same; a
+        :class:`~paceline.policy.PrefixCache` says how. The paper has none.
 
     Returns
     -------
@@ -130,6 +134,7 @@ def pascal(
             watermark=watermark,
             preemption=preemption,
             cpu_gib=256,
+            prefix_caching=prefix_caching,
         ),
         on_arrival=first_of(pick(min=memory, where=paced), pick(min=memory)),
         on_answering=moves[migration],

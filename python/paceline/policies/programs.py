@@ -5,7 +5,7 @@ from __future__ import annotations
 from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policies.ranked import ranked_scheduler
-from paceline.policy import Expr, Policy, Rule, accumulated, ilog2, maximum, minimum, req
+from paceline.policy import Expr, Policy, PrefixCache, Rule, accumulated, ilog2, maximum, minimum, req
 from paceline.policy.stages import Preemption
 
 __all__ = ["atlas", "plas"]
@@ -17,6 +17,7 @@ def _policy(
     shape: tuple[float, int],
     preemption: Preemption | None,
     routing: Rule,
+    prefix_caching: bool | PrefixCache,
 ) -> Policy:
     first, queues = shape
     if not first > 0:
@@ -26,7 +27,11 @@ def _policy(
     queue = minimum(ilog2(maximum(service / first, 1.0)), queues - 1)
     return Policy(
         name=name,
-        scheduler=ranked_scheduler((queue, req.arrival), preemption=preemption),  # type: ignore[arg-type]
+        scheduler=ranked_scheduler(
+            (queue, req.arrival),  # type: ignore[arg-type]
+            preemption=preemption,
+            prefix_caching=prefix_caching,
+        ),
         on_arrival=routing,
     )
 
@@ -38,6 +43,7 @@ def plas(
     queues: int = 8,
     preemption: Preemption | None = None,
     routing: Rule = "fewest_requests",
+    prefix_caching: bool | PrefixCache = False,
 ) -> Policy:
     """Serve the calls of the program first whose calls have been served least so far.
 
@@ -55,6 +61,9 @@ def plas(
         What happens to the KV of a preempted call; None: a swap over PCIe.
     routing
         Which instance an arrival joins. Each instance counts the service that it gave.
+    prefix_caching
+        Whether full blocks are kept for later calls that start the same; a
+        :class:`~paceline.policy.PrefixCache` says how.
 
     Returns
     -------
@@ -74,7 +83,7 @@ def plas(
     runs is not demoted; a starved program is not promoted.
     """
     service = accumulated(by="session", prompt=1.0, output=1.0, when="finished")
-    return _policy("plas", service, (first_queue, queues), preemption, routing)
+    return _policy("plas", service, (first_queue, queues), preemption, routing, prefix_caching)
 
 
 @typed(PolicyError)
@@ -85,6 +94,7 @@ def atlas(
     queues: int = 8,
     preemption: Preemption | None = None,
     routing: Rule = "fewest_requests",
+    prefix_caching: bool | PrefixCache = False,
 ) -> Policy:
     """Serve the calls first before which the shortest critical path of their program lies.
 
@@ -96,7 +106,7 @@ def atlas(
     column
         The trace's column with that service, as `paceline.trace.critical_path` computes it:
         all that it counts has ended before the call arrives.
-    first_queue, queues, preemption, routing
+    first_queue, queues, preemption, routing, prefix_caching
         As of `plas`.
 
     Returns
@@ -113,4 +123,4 @@ def atlas(
     -----
     Source: as of `plas`: adaptive thread-level attained service; with the same differences.
     """
-    return _policy("atlas", req.column(column), (first_queue, queues), preemption, routing)
+    return _policy("atlas", req.column(column), (first_queue, queues), preemption, routing, prefix_caching)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from paceline.policy import Class, Displace, Expr, Levels, Quantum, Refresh, Scheduler, Swap
+from paceline.policy import Class, Displace, Expr, Levels, PrefixCache, Quantum, Refresh, Scheduler, Swap
 from paceline.policy.stages import Admit, Preemption, Running, Select
 
 __all__ = ["ranked_scheduler"]
@@ -24,6 +24,7 @@ def ranked_scheduler(
     watermark: float | None = None,
     select: Select | None = None,
     spare_block: bool = False,
+    prefix_caching: bool | PrefixCache = False,
 ) -> Scheduler:
     """Return a scheduler with chunked prefill that ranks all requests of an instance in one order.
 
@@ -48,6 +49,8 @@ def ranked_scheduler(
         ``admission`` does not apply.
     spare_block
         As in `Scheduler`.
+    prefix_caching
+        Whether full blocks are kept for later requests that start the same, or how.
 
     Examples
     --------
@@ -68,4 +71,5 @@ def ranked_scheduler(
         watermark_when_idle=watermark is not None,
         spare_block=spare_block,
         preemption=preemption or Swap.over_pcie(cpu_gib=cpu_gib),
+        prefix_cache=PrefixCache() if prefix_caching is True else prefix_caching or None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policies.ranked import ranked_scheduler
-from paceline.policy import Policy, Quantum, Rule, inst, pick
+from paceline.policy import Policy, PrefixCache, Quantum, Rule, inst, pick
 from paceline.policy.stages import Preemption
 
 __all__ = ["round_robin_quanta"]
@@ -20,6 +20,7 @@ def round_robin_quanta(
     max_num_seqs: int = 256,
     watermark: float = 0.01,
     routing: Rule | None = None,
+    prefix_caching: bool | PrefixCache = False,
 ) -> Policy:
     """Rank requests by the quanta of tokens that they have used up, fewest first, whatever the phase.
 
@@ -35,6 +36,8 @@ def round_robin_quanta(
     routing
         Which instance an arrival joins; None: the one with the least KV, as in
         the paper.
+    prefix_caching
+        As in `pascal`.
 
     Returns
     -------
@@ -62,6 +65,7 @@ def round_robin_quanta(
             watermark=watermark,
             preemption=preemption,
             cpu_gib=256,
+            prefix_caching=prefix_caching,
         ),
         on_arrival=pick(min=inst.kv_tokens) if routing is None else routing,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
-from paceline.policy import Policy, Routing, Scheduler
+from paceline.policy import Policy, PrefixCache, Routing, Scheduler
 from paceline.policy.stages import (
     Admit,
     Decodes,
@@ -29,6 +29,7 @@ def vllm_v0(
     max_num_seqs: int | None = 256,
     watermark: float = 0.01,
     routing: Routing = "fewest_requests",
+    prefix_caching: bool | PrefixCache = False,
 ) -> Policy:
     """Schedule as vLLM 0.6.1 does: whole prompts first, and decodes only if no prompt can be admitted.
 
@@ -53,6 +54,11 @@ def vllm_v0(
         Share of the blocks that admissions and swap-ins leave free.
     routing
         Which instance an arrival joins.
+    prefix_caching
+        Whether full blocks are kept for later requests that start the same
+        (``--enable-prefix-caching``); a :class:`~paceline.policy.PrefixCache` says how.
+        Its lookups are vLLM V1's: 0.6.1 counts the tokens and blocks of an admission
+        in full although some are cached, and merges equal blocks.
 
     Returns
     -------
@@ -91,5 +97,6 @@ def vllm_v0(
         decodes_first=chunked_prefill,
         preemption=preemption or Recompute(),
         requeue_late=True,
+        prefix_cache=PrefixCache() if prefix_caching is True else prefix_caching or None,
     )
     return Policy(name="vllm-v0", scheduler=scheduler, on_arrival=routing)
