@@ -53,7 +53,7 @@ use crate::config::{InstanceConfig, Pace, QueueOrder, Window};
 use crate::kv::{BlockSize, KvStore, Prefixes, SharedStore};
 use crate::metrics::{InstanceStats, Recorder, StoreStats};
 use crate::time::Ticks;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// One replica of the model.
 #[derive(Debug)]
@@ -179,7 +179,7 @@ impl Instance {
 
     /// The first in the order of arrival of the requests that the instance has, those that have ended and hold blocks
     /// included.
-    pub(crate) fn oldest_request(&self) -> Option<u32> {
+    pub(crate) fn oldest_request(&self) -> Option<RequestNumber> {
         self.requests.iter().map(|state| state.request).min()
     }
 
@@ -264,13 +264,13 @@ impl Instance {
     }
 
     /// Whether a slot still has a request that is admitted.
-    pub(crate) fn still_runs(&self, slot: Slot, request: u32) -> bool {
+    pub(crate) fn still_runs(&self, slot: Slot, request: RequestNumber) -> bool {
         let state = &self.requests[slot];
         state.request == request && state.phase.is_admitted()
     }
 
     /// The request in a slot.
-    pub(crate) fn request_in(&self, slot: Slot) -> u32 {
+    pub(crate) fn request_in(&self, slot: Slot) -> RequestNumber {
         self.requests[slot].request
     }
 

@@ -286,6 +286,7 @@ impl KvStore {
 mod tests {
     use super::*;
     use crate::config::{Preemption, PrefixCacheConfig};
+    use crate::trace::TraceRow;
 
     fn store(preemption: Preemption, caches: bool) -> KvStore {
         let caching = caches.then_some(PrefixCacheConfig { unknown_first: true, evict: None });
@@ -302,7 +303,7 @@ mod tests {
     fn kv_that_is_swapped_out_and_in_holds_blocks_on_one_side_at_a_time() {
         for caches in [false, true] {
             let mut store = store(Preemption::Swap { blocks: 4, out: 1, back: 1, overlapped: false }, caches);
-            let (owner, mut table) = (ContentOwner::of_prompt(0, 9), BlockTable::default());
+            let (owner, mut table) = (ContentOwner::of_prompt(TraceRow(0), 9), BlockTable::default());
             store.grow(3, &mut table);
             assert!(store.swap_out(owner, 9, 3, &mut table));
             assert_eq!((store.free(), store.cpu().used(), store.cpu_tokens(), table.count()), (10, 3, 9, 3));
@@ -314,7 +315,7 @@ mod tests {
     #[test]
     fn a_swap_without_room_leaves_the_blocks_where_they_are() {
         let mut store = store(Preemption::Swap { blocks: 2, out: 1, back: 1, overlapped: false }, false);
-        let (owner, mut table) = (ContentOwner::of_prompt(0, 9), BlockTable::default());
+        let (owner, mut table) = (ContentOwner::of_prompt(TraceRow(0), 9), BlockTable::default());
         store.grow(3, &mut table);
         assert!(!store.swap_out(owner, 9, 3, &mut table));
         assert_eq!((store.free(), store.cpu_tokens(), table.count()), (7, 0, 3));
@@ -348,7 +349,7 @@ mod tests {
         let trace = Trace { prefix: Some(prefix), ..Trace::default() };
         let prefixes = Arc::new(Prefixes::new(&trace, 4).expect("the blocks are equally large"));
         let caching = Some(PrefixCacheConfig { unknown_first: true, evict: None });
-        let [one, other] = [0, 1].map(|request| ContentOwner::of_prompt(request, 9));
+        let [one, other] = [0, 1].map(|row| ContentOwner::of_prompt(TraceRow(row), 9));
         let mut hits = Vec::new();
         for leaves in [false, true] {
             let mut store = KvStore {

@@ -139,6 +139,8 @@ impl Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::RequestNumber;
+    use crate::trace::TraceRow;
     use crate::trace::{Cancels, OutputIds, PrefixIds};
 
     /// Two requests with every column that moves.
@@ -200,9 +202,12 @@ mod tests {
         let before = of(&trace, 1);
         trace.forget(1);
         assert_eq!((of(&trace, 1), trace.len(), trace.arrival.get(0)), (before, 2, None));
-        assert_eq!((trace.cancel_after(1), trace.last_token(1)), (9, 2));
+        assert_eq!((trace.cancel_after(RequestNumber(1)), trace.last_token(RequestNumber(1))), (9, 2));
         let ids = trace.prefix.as_ref().unwrap();
-        assert_eq!((ids.of(1), ids.outputs.as_ref().unwrap().of(1)), (&[9][..], &[5, 6][..]));
+        assert_eq!(
+            (ids.of(TraceRow(1)), ids.outputs.as_ref().unwrap().of(TraceRow(1))),
+            (&[9][..], &[5, 6][..])
+        );
         assert_eq!((ids.ids.kept(), ids.ids.len()), (2..3, 3));
     }
 }

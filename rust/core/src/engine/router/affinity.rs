@@ -7,7 +7,7 @@
 use super::draws::mix;
 use crate::collections::Column;
 use crate::policy::AffinityKey;
-use crate::trace::Trace;
+use crate::trace::{Trace, TraceRow};
 
 /// The hash of a request's key; `None` if it has none.
 pub(super) fn hash_of(key: AffinityKey, row: usize, trace: &Trace) -> Option<u64> {
@@ -23,7 +23,7 @@ pub(super) fn hash_of(key: AffinityKey, row: usize, trace: &Trace) -> Option<u64
         AffinityKey::Tenant => code(&trace.tenant),
         AffinityKey::Prefix(blocks) => {
             let prefix = trace.prefix.as_ref()?;
-            let ids = prefix.of(row);
+            let ids = prefix.of(TraceRow(row as u32));
             let ids = &ids[..ids.len().min(blocks as usize)];
             ids.iter().copied().reduce(|hash, id| mix(hash) ^ id).map(|hash| mix(hash.wrapping_add(1)))
         }

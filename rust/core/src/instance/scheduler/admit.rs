@@ -24,7 +24,7 @@ impl Stages<'_> {
             return true;
         }
         let Some(first) = self.effects.queues.waiting().front() else { return false };
-        let deadline = self.effects.trace.arrival[first.request as usize].saturating_add(gather.wait);
+        let deadline = self.effects.trace.arrival[first.request.index()].saturating_add(gather.wait);
         if self.effects.queues.waiting().len() >= gather.size
             || deadline <= self.draft.now
             || first.slot.is_some()
@@ -190,7 +190,7 @@ impl Stages<'_> {
     /// The best queued request of the ranking.
     fn candidate_by_rank(&self, best: BestQueued) -> Candidate {
         match best {
-            BestQueued::Arrival(row) => Candidate::new(row, Place::Arrival, self.effects.trace),
+            BestQueued::Arrival(request) => Candidate::new(request, Place::Arrival, self.effects.trace),
             BestQueued::Slot(slot) => self.candidate_in(slot),
         }
     }

@@ -97,7 +97,7 @@ impl Stages<'_> {
             && let Some(reasoning) = self
                 .effects
                 .trace
-                .reasoning(state.request as usize)
+                .reasoning(state.request.index())
                 .filter(|reasoning| *reasoning >= generated)
         {
             most = most.min(u64::from(reasoning - generated));

@@ -106,8 +106,8 @@ impl Stages<'_> {
         let requests = &self.effects.requests;
         let ready = tier.loading().iter().copied().filter(|&slot| tier.is_loaded(slot));
         let slot = if self.effects.queues.waiting().is_by_priority() {
-            let row = |slot: Slot| requests[slot].request;
-            ready.min_by_key(|&slot| (self.effects.trace.priority_of(row(slot) as usize), row(slot)))
+            let request = |slot: Slot| requests[slot].request;
+            ready.min_by_key(|&slot| (self.effects.trace.priority_of(request(slot).index()), request(slot)))
         } else {
             { ready }.next()
         }?;

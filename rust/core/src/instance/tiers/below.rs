@@ -18,6 +18,7 @@ use crate::instance::request::Slot;
 use crate::kv::{Access, ContentOwner, Found, Link, Memory, SharedStore, StoredChunk};
 use crate::metrics::{StoreCopies, StoreStats};
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// The uses of chunks by a request that has not been admitted, and the places of those that were read for it.
 #[derive(Debug, Default)]
@@ -45,10 +46,10 @@ pub(super) struct Below {
     /// The copies under way, by their end and in the order in which they were sent.
     open: BTreeMap<(Ticks, u64), Copy>,
     sent: u64,
-    /// By number, requests for which chunks are read before they are admitted for the first time.
-    pub(super) early: FxHashMap<u32, Early>,
-    /// Numbers of requests that have joined the queue since a step was formed.
-    pub(super) joined: Vec<u32>,
+    /// Requests for which chunks are read before they are admitted for the first time.
+    pub(super) early: FxHashMap<RequestNumber, Early>,
+    /// Requests that have joined the queue since a step was formed.
+    pub(super) joined: Vec<RequestNumber>,
     pub(super) prefetch: Option<Prefetch>,
     /// The chunks that the lookups of each request have found in the step that is formed.
     found: Vec<Vec<u64>>,
@@ -142,7 +143,7 @@ impl HostTier {
     /// the prefix cache has. Returns whether there were any.
     pub(in crate::instance) fn fetch(
         &mut self,
-        (slot, request, owner): (Option<Slot>, u32, ContentOwner),
+        (slot, request, owner): (Option<Slot>, RequestNumber, ContentOwner),
         (tokens, cached): (u32, u32),
         memory: &Memory,
     ) -> bool {
@@ -187,7 +188,7 @@ impl HostTier {
     }
 
     /// Notes that a request is admitted, for which chunks may have been read before.
-    pub(super) fn admit_early(&mut self, id: u32, request: u32) {
+    pub(super) fn admit_early(&mut self, id: u32, request: RequestNumber) {
         let Some(below) = &mut self.links.below else { return };
         if let Some(early) = below.early.remove(&request) {
             let (access, fetched) = self.uses.fetching(id);

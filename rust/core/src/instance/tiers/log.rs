@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::jobs::{Job, Kind};
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// The actions of a step on a tier.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -14,7 +15,7 @@ pub struct TierStep {
     pub begins: Ticks,
     /// Requests preempted, and free blocks of the GPU once it was formed, where it computes no tokens.
     pub without_tokens: Option<(Vec<u32>, u64)>,
-    /// Requests that wait for a load.
+    /// Requests that wait for a load, by number, as in the next two lists.
     pub loading: Vec<u32>,
     /// Admissions, and loads that begin: the request, its tokens in the prefix cache, and those that are loaded.
     pub hits: Vec<(u32, u32, u32)>,
@@ -74,7 +75,7 @@ pub struct TierJob {
 }
 
 impl TierJob {
-    pub(super) fn new(id: u32, job: &Job, request: Option<u32>, reported: Ticks) -> Self {
+    pub(super) fn new(id: u32, job: &Job, request: Option<RequestNumber>, reported: Ticks) -> Self {
         let kind = match job.kind {
             Kind::Store => "store",
             Kind::Load => "load",
@@ -82,6 +83,7 @@ impl TierJob {
         };
         let (begins, ends) = job.interval.map_or((0, 0), |interval| (interval.begins, interval.ends));
         let (blocks, chunks) = (job.blocks, job.chunks.len() as u64);
+        let request = request.map(|request| request.0);
         Self { id, kind, request, blocks, chunks, made: job.made, begins, ends, reported }
     }
 }
@@ -98,7 +100,7 @@ pub struct TierLog {
 }
 
 impl TierLog {
-    /// Has each request be the row that `origins` has for it.
+    /// Replaces the number of each request by its row in the trace, which `origins` has for it.
     pub(crate) fn restore(&mut self, origins: &[u32]) {
         let row = |request: &mut u32| *request = origins[*request as usize];
         for step in &mut self.steps {

@@ -36,6 +36,7 @@ use crate::config::{TierConfig, Write};
 use crate::kv::{ChunkStore, ContentOwner, Memory, StoredChunk};
 use crate::metrics::TierStats;
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// A load that an admission begins with.
 #[derive(Debug, Clone, Copy)]
@@ -168,20 +169,20 @@ impl HostTier {
     }
 
     /// Notes that a request is passed over in the step that is formed, as its lookup has no answer.
-    pub(in crate::instance) fn put_off(&mut self, request: u32) {
-        self.log.step.put_off.push(request);
+    pub(in crate::instance) fn put_off(&mut self, request: RequestNumber) {
+        self.log.step.put_off.push(request.0);
     }
 
     /// A request is admitted, or begins to wait for a load, with the blocks that the step has given it.
     pub(in crate::instance) fn admit(
         &mut self,
-        (slot, request, owner): (Slot, u32, ContentOwner),
+        (slot, request, owner): (Slot, RequestNumber, ContentOwner),
         wanted: Wanted,
         memory: &Memory,
     ) {
         let id = self.uses.enter(slot, request, owner);
         self.admit_early(id, request);
-        self.log.step.hits.push((request, wanted.cached, wanted.loaded));
+        self.log.step.hits.push((request.0, wanted.cached, wanted.loaded));
         self.uses.note_behind(id, false);
         self.uses.get_mut(id).next_chunk = 0;
         if wanted.loaded == 0 {

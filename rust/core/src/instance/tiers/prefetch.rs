@@ -9,6 +9,7 @@ use super::HostTier;
 use crate::config::PrefetchStop;
 use crate::kv::{ContentOwner, Found, Memory};
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// Until when a request waits for reads of so many tokens that begin at `now` and end at `ends`.
 fn until(stop: PrefetchStop, tokens: u32, now: Ticks, ends: Ticks) -> Ticks {
@@ -30,14 +31,14 @@ impl HostTier {
     }
 
     /// A request joins the queue.
-    pub(in crate::instance) fn join_queue(&mut self, request: u32) {
+    pub(in crate::instance) fn join_queue(&mut self, request: RequestNumber) {
         if let Some(below) = self.links.below.as_deref_mut().filter(|below| below.prefetch.is_some()) {
             below.joined.push(request);
         }
     }
 
     /// The requests that have joined the queue since the last call.
-    pub(in crate::instance) fn take_joined(&mut self) -> Vec<u32> {
+    pub(in crate::instance) fn take_joined(&mut self) -> Vec<RequestNumber> {
         self.links.below.as_deref_mut().map(|below| std::mem::take(&mut below.joined)).unwrap_or_default()
     }
 
@@ -45,7 +46,7 @@ impl HostTier {
     /// `cached` tokens, and the tier have, if they are enough.
     pub(in crate::instance) fn prefetch(
         &mut self,
-        (request, owner): (u32, ContentOwner),
+        (request, owner): (RequestNumber, ContentOwner),
         (tokens, cached): (u32, u32),
         memory: &Memory,
     ) {
@@ -84,7 +85,7 @@ impl HostTier {
     }
 
     /// Whether a request waits for its reads.
-    pub(in crate::instance) fn awaits_reads(&self, request: u32) -> bool {
+    pub(in crate::instance) fn awaits_reads(&self, request: RequestNumber) -> bool {
         let early = self.links.below.as_deref().and_then(|below| below.early.get(&request));
         early.is_some_and(|early| early.until > self.log.step.start)
     }
