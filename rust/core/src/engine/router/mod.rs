@@ -397,7 +397,7 @@ impl Router {
     /// The instance to which the hash of a key of the request leads.
     #[inline(never)]
     fn by_hash(&mut self, key: AffinityKey, within: Option<&[u32]>, view: &RouterView) -> Decision {
-        let hash = affinity::hash_of(key, view.row(), view.cluster().trace());
+        let hash = affinity::hash_of(key, view.asked(), view.cluster().trace());
         pick::list_able(within, view, self.uniform, &mut self.able);
         let able = self.able.iter().copied();
         Decision::of(hash.and_then(|hash| affinity::instance_for(hash, able)))
@@ -467,7 +467,7 @@ impl Router {
         } else {
             let Desk { turns, draws: [decode, others], .. } = &mut self.desks[view.router()];
             let draws = if view.is_decode() { decode } else { others };
-            let mut memory = Memory { turn: &mut turns[pick.turn], draws, row: view.row() };
+            let mut memory = Memory { turn: &mut turns[pick.turn], draws, row: view.asked().index() };
             equals::lowest(pick, view, able, &mut memory)?
         };
         view.set_candidate(picked);
