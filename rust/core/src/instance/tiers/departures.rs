@@ -65,7 +65,7 @@ impl HostTier {
     fn end_use(&mut self, slot: Slot, computed: u32) -> Option<u32> {
         let id = self.uses.leave(slot)?;
         self.uses.note_behind(id, false);
-        self.uses.get_mut(id).rest = self.complete(id, computed);
+        self.uses.get_mut(id).rest = self.rules.complete(self.uses.get(id).owner.prompt, computed);
         Some(id)
     }
 
@@ -75,7 +75,7 @@ impl HostTier {
         let used = self.uses.get(id);
         if !used.blocks.is_empty() {
             for &job in &used.jobs {
-                let blocks = self.jobs.blocks_of(job, self.config.chunk_blocks, &used.blocks);
+                let blocks = self.jobs.blocks_of(job, self.rules.config.chunk_blocks, &used.blocks);
                 self.fences.add(job, blocks);
             }
         }
