@@ -125,10 +125,10 @@ impl Instance {
         let caches = scheduler.prefix_cache.is_some();
         let settings = Settings::new(index, config, &observed);
         let unseen = scheduler.schedule_ahead.then(Box::default);
-        let speculator = settings.speculation.clone().map(|config| Box::new(Speculator::new(config)));
+        let speculator = settings.drafts.config().cloned().map(|config| Box::new(Speculator::new(config)));
         // Ranks and readers are told of each token of a request that yields several.
         let alike = observed.leap && rules.is_none() && observed.pace.is_none() && !scheduler.schedule_ahead;
-        let drops_last = settings.speculation.as_ref().is_some_and(|drafts| drafts.drops_last_block);
+        let drops_last = settings.drafts.config().is_some_and(|drafts| drafts.drops_last_block);
         let order = (drops_last, scheduler.schedule_ahead);
         let periodic = speculator.as_ref().filter(|_| alike).and_then(|speculator| speculator.periodic());
         Self {

@@ -112,7 +112,7 @@ impl Migrations {
         }
         let (bytes, count) = (
             cluster.instance(source).settings().moved_bytes(tokens),
-            cluster.instance(source).settings().kv_layers,
+            cluster.instance(source).settings().bytes.layers,
         );
         let sent = self.network.send_layers(transfer, &Layers::new(bytes, count, (since, left)), now);
         self.log.add(request, (source, target), TransferKind::Accepted, bytes, sent, now);

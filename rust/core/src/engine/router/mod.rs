@@ -122,7 +122,7 @@ impl Router {
             desks: (0..count).map(desk).collect(),
             uniform: instances
                 .iter()
-                .all(|instance| instance.settings().rejects_like(instances[0].settings())),
+                .all(|instance| instance.settings().refuses_like(instances[0].settings())),
             keeps_books: false,
             all: (0..n).collect(),
             able: Vec::new(),

@@ -41,7 +41,7 @@ impl Effects<'_> {
         // While the head of the queue is blocked, a later arrival cannot be admitted before
         // the next completion, which ends the run anyway; unless its rank drifts, or limits
         // depend on it.
-        if self.on.settings.any_arrival_counts {
+        if self.on.settings.limits.any_arrival_counts {
             rare();
             self.on.run.truncate(now)
         } else if held {

@@ -227,7 +227,7 @@ impl<'a> Stages<'a> {
 
     /// Runs the stages, with what admissions leave for outputs to come. Returns whether the decode set runs in this step.
     fn run_round(&mut self) -> bool {
-        if !self.effects.settings.reserves {
+        if !self.effects.settings.scheduler.reserves() {
             return self.run_stages();
         }
         rare();

@@ -83,7 +83,7 @@ impl Stages<'_> {
     /// Returns the tokens of a preempted request to the budget, where schedulers do.
     fn refund(&mut self, tokens: u32) {
         if self.effects.settings.scheduler.refund {
-            let slots = if tokens > 0 { self.effects.settings.input_slots() } else { 0 };
+            let slots = if tokens > 0 { self.effects.settings.drafts.input_slots() } else { 0 };
             self.draft.tokens_left += u64::from(tokens) + slots;
         }
     }

@@ -11,12 +11,12 @@
 mod acceptance;
 mod drafting;
 mod rises;
+mod settings;
 
 use std::sync::Arc;
 
 use acceptance::Verifier;
-pub(in crate::instance) use drafting::draft_ticks;
-pub(in crate::instance) use rises::{Rises, rise};
+pub(in crate::instance) use settings::DraftSettings;
 
 use super::batch::{Cycle, Periodic};
 use super::request::{RequestState, Slot};
