@@ -42,28 +42,11 @@ def served(
     check_states(cluster.instances, schedulers)
     placed = list(zip(cluster.instances, schedulers, strict=True))
     distinct = {pair: dict(_wire(*pair, names)) for pair in dict.fromkeys(placed)}
-    if any("pipeline" in wire for wire in distinct.values()):
-        _check_pipelines(rules, any(moves_of(policy, count)), cluster)
     lockstep = _lockstep(cluster, distinct, policy)
     links = None if cluster.links is None else cluster.links.to_wire(instances=count)
     instances = resolve_columns([distinct[pair] for pair in placed], frame)
     stores = put_stores_below(instances, [_store(*pair) for pair in placed])
     return {"instances": instances, **rules, "links": links, "lockstep": lockstep, "stores": stores or None}
-
-
-def _check_pipelines(rules: dict[str, Any], moves: bool, cluster: Cluster) -> None:
-    """Check that all that is beside several batches in the stages of an instance is modelled there."""
-    broken = {
-        "where requests migrate": moves or rules.get("handover") is not None,
-        "in a cluster in lockstep": cluster.lockstep,
-        "where readers have a pace": rules.get("pace") is not None,
-    }
-    for rule, breaks in broken.items():
-        if breaks:
-            raise PolicyError(
-                "pipelined of a Scheduler must be None (False in policies.vllm), so that a batch passes all "
-                f"stages of an instance before the next one is formed, {rule}, was a Pipelined"
-            )
 
 
 def _store(instance: Instance, scheduler: Scheduler) -> tuple[Store, Instance] | None:
@@ -89,7 +72,7 @@ def _wire(instance: Instance, scheduler: Scheduler, names: Names) -> dict[str, A
     wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs, tiered=bool(tiers))
     if tiers and isinstance(tiers[0], Host):
         wire["tier"] = tiers[0].on(instance, wire["blocks"])
-    if scheduler.pipelined is not None and (pipeline := scheduler.pipelined.on(instance, scheduler)):
+    if scheduler.pipelined is not None and (pipeline := scheduler.pipelined.on(instance)):
         wire["pipeline"] = pipeline
     # The engine counts usable blocks. vLLM's shares are of all blocks, its null block included.
     names = replace(names, classes=tuple(each.name for each in scheduler.classes))

@@ -72,6 +72,11 @@ impl Error {
         Self::Config { field: field.into(), rule: rule.into() }
     }
 
+    /// The error of a step of an instance from `start` on that would end past the range of the clock.
+    pub(crate) fn past_clock(start: Ticks, instance: usize) -> Self {
+        Self::ClockOverflow { seconds: start / TICKS_PER_SECOND, instance }
+    }
+
     /// The error of a setting that is part of `field`; any other error as it is.
     pub(crate) fn within(self, field: &str) -> Self {
         match self {

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 import paceline
 from paceline import Affine, Cluster, Instance, Speculation, Trace, policies
-from paceline.errors import PolicyError
+from paceline.errors import ConfigError, PolicyError
 from paceline.policy import (
     Admit,
     Decodes,
     Groups,
     Host,
     Layered,
+    Pace,
     Pipelined,
     Policy,
     PrefixCache,
@@ -27,13 +29,14 @@ from paceline.policy import (
 from paceline.speculation import AcceptanceLength
 
 SWAPPING = (Running(), SwapIn(), Admit(unless_preempted=True))
+ONE = Trace.from_columns(arrival=[0.0], prompt_tokens=[10], output_tokens=[3])
 LAYERED = (Decodes(), Layered(layers=2, groups=Groups(most=2)))
 
 
 def cluster(stages: int = 2, **more: Any) -> Cluster:
     """Return an instance whose steps take two seconds, whatever they compute."""
     cost = Affine(step_s=2.0, token_s=0.0)
-    return Cluster([Instance(cost=cost, num_blocks=100, pipeline_parallel=stages, **more)])
+    return Cluster([Instance(cost=cost, num_blocks=100, kv_bytes=100, pipeline_parallel=stages, **more)])
 
 
 def seconds(arrivals: list[float], pipelined: Pipelined | None, stages: int = 2) -> list[tuple[float, float]]:
@@ -70,7 +73,7 @@ def test_one_stage_has_one_batch() -> None:
 
 def test_the_last_stage_reads_the_lm_head_beside_its_layers() -> None:
     llama = Instance(model="llama-3.1-70b", gpu="h100-sxm", tensor_parallel=2, pipeline_parallel=4)
-    shares = Pipelined().on(llama, Scheduler())["stages"]
+    shares = Pipelined().on(llama)["stages"]
     # 80 layers in four equal stages; the head has 128,256 rows of 8,192 numbers of two bytes.
     assert shares[:3] == [shares[0]] * 3
     assert shares[3] - shares[0] == 128_256 * 8_192 * 2
@@ -81,28 +84,30 @@ def test_the_last_stage_reads_the_lm_head_beside_its_layers() -> None:
     [
         (Scheduler(schedule_ahead=True), "decided ahead"),
         (Scheduler(receive_interval=2), "receive_interval"),
-        (Scheduler(order=(req.prompt_tokens,)), "ranks requests"),
-        (Scheduler(stages=LAYERED, allocation="sequence"), "Layered"),
-        (Scheduler(stages=SWAPPING, preemption=Swap(cpu_blocks=9, out_s=0.1, in_s=0.1)), "swapping"),
+        (Scheduler(order=(req.prompt_tokens,)), "requests are ranked"),
+        (Scheduler(stages=LAYERED, allocation="sequence"), "groups of layers"),
+        (Scheduler(stages=SWAPPING, preemption=Swap(cpu_blocks=9, out_s=0.1, in_s=0.1)), "swapped out"),
         (Scheduler(decodes_first=True), "decodes_first"),
-        (Scheduler(prefix_cache=PrefixCache(tiers=[Host(chunks=9)])), "tiers"),
+        (Scheduler(prefix_cache=PrefixCache(tiers=[Host(chunks=9, bytes_per_s=1e9)])), "tiers"),
     ],
 )
 def test_what_is_not_modelled_beside_several_batches_is_refused(scheduler: Scheduler, rule: str) -> None:
-    (instance,) = cluster().instances
-    with pytest.raises(PolicyError, match=f"pipelined of a Scheduler must be None.*2 stages.*{rule}"):
-        Pipelined().on(instance, scheduler)
+    piped = dataclasses.replace(scheduler, pipelined=Pipelined())
+    refused = rf"instances\[0\]\.pipeline: must be null where .*{rule}.*pipelined of the scheduler.*2 stages"
+    with pytest.raises(ConfigError, match=refused):
+        paceline.replay(ONE, cluster(), Policy(name="piped", scheduler=piped))
 
 
 def test_drafts_and_migration_are_refused_beside_several_batches() -> None:
-    trace = Trace.from_columns(arrival=[0.0], prompt_tokens=[10], output_tokens=[3])
     drafting = cluster(speculation=Speculation(method="ngram", tokens=2, acceptance=AcceptanceLength(2.0)))
-    with pytest.raises(PolicyError, match="where tokens are drafted"):
-        paceline.replay(trace, drafting, policies.vllm())
+    with pytest.raises(ConfigError, match="where tokens are drafted"):
+        paceline.replay(ONE, drafting, policies.vllm())
     two = Cluster([*cluster().instances, *cluster().instances])
     apart = policies.disaggregated(scheduler=policies.vllm().scheduler)
-    with pytest.raises(PolicyError, match="where requests migrate"):
-        paceline.replay(trace, two, apart)
+    with pytest.raises(ConfigError, match="where requests may migrate"):
+        paceline.replay(ONE, two, apart)
+    with pytest.raises(ConfigError, match="where readers have a pace"):
+        paceline.replay(ONE, cluster(), policies.vllm(), pace=Pace(tpot=0.1))
 
 
 def test_vllm_has_a_batch_in_each_stage_unless_told_otherwise() -> None:
@@ -116,10 +121,12 @@ def test_vllm_has_a_batch_in_each_stage_unless_told_otherwise() -> None:
     assert ends == [7.0, 10.0]
 
 
-@pytest.mark.parametrize("batches", [0, 2000])
-def test_the_number_of_batches_has_bounds(batches: int) -> None:
+def test_the_number_of_batches_has_bounds() -> None:
     with pytest.raises(PolicyError, match="batches of Pipelined must be"):
-        Pipelined(batches=batches)
+        Pipelined(batches=0)
+    many = Scheduler(pipelined=Pipelined(batches=2000))
+    with pytest.raises(ConfigError, match=r"pipeline\.batches: must be 1 to 1024, was 2000"):
+        paceline.replay(ONE, cluster(), Policy(name="piped", scheduler=many))
 
 
 def test_batches_are_admitted_by_the_stages_of_any_scheduler() -> None:

@@ -38,12 +38,17 @@ impl PipelineConfig {
         if self.batches == 0 || self.batches as usize > MOST_STAGES {
             return broken("batches", format!("must be 1 to {MOST_STAGES}, was {}", self.batches));
         }
-        match breach(instance) {
-            Some(rule) => {
-                Err(Error::config(format!("{at}.pipeline"), format!("must be null {rule}, was given")))
-            }
-            None => Ok(()),
-        }
+        breach(instance).map_or(Ok(()), |rule| Err(self.refusal(at, rule)))
+    }
+
+    /// The error of a pipeline beside something that is not modelled there.
+    fn refusal(&self, at: &str, rule: &str) -> Error {
+        let rule = format!(
+            "must be null {rule}, was given (pipelined of the scheduler); a batch then passes all {} stages before the next \
+             one is formed",
+            self.stages.len()
+        );
+        Error::config(format!("{at}.pipeline"), rule)
     }
 }
 
@@ -62,7 +67,7 @@ fn breach(instance: &InstanceConfig) -> Option<&'static str> {
         (rules.reserves(), "where admissions leave room for outputs to come"),
         (rules.decodes_first, "where prefills are moved behind decodes after each step (decodes_first)"),
         (instance.speculation.is_some(), "where tokens are drafted"),
-        (instance.tier.is_some(), "where chunks of prefixes are kept in a tier"),
+        (instance.tier.is_some(), "where chunks of prefixes are kept in tiers"),
     ];
     broken.into_iter().find_map(|(breaks, rule)| breaks.then_some(rule))
 }
@@ -83,10 +88,7 @@ impl Config {
                 (self.pace.is_some(), "where readers have a pace"),
             ];
             if let Some((_, rule)) = broken.iter().find(|(breaks, _)| *breaks) {
-                return Err(Error::config(
-                    format!("{at}.pipeline"),
-                    format!("must be null {rule}, was given"),
-                ));
+                return Err(pipeline.refusal(&at, rule));
             }
         }
         Ok(())

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use crate::cost::Cost;
 use crate::error::Error;
+use crate::trace::TraceRow;
 
 /// The most drafts of a request in a step. The methods of vLLM and `SGLang` propose at most some ten.
 const MOST_DRAFTS: u32 = 64;
@@ -50,8 +51,8 @@ pub struct Listed {
 
 impl Listed {
     /// The number of a request that has yielded `outputs` tokens.
-    pub(crate) fn at(&self, row: u32, outputs: u32) -> u32 {
-        let at = u128::from(self.stride) * u128::from(row) + u128::from(outputs);
+    pub(crate) fn at(&self, row: TraceRow, outputs: u32) -> u32 {
+        let at = u128::from(self.stride) * u128::from(row.0) + u128::from(outputs);
         self.values[(at % self.values.len() as u128) as usize]
     }
 }

@@ -5,10 +5,11 @@ use super::router::{Candidates, RouterView};
 use crate::instance::{Asking, RequestView};
 use crate::policy::{Gauge, value_now};
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// Notes the number of each instance that has one of the roles; the others lose what was noted of them.
 pub(super) fn run(gauge: &Gauge, cluster: &mut Cluster, now: Ticks) {
-    let view = RequestView::arriving(0, now, cluster.trace());
+    let view = RequestView::arriving(RequestNumber(0), now, cluster.trace());
     let no_request = Asking { view: &view, place: None };
     let mut members = Vec::new();
     let mut reader = RouterView::of_pair(cluster, &no_request, (0, 0), now);

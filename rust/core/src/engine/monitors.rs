@@ -12,6 +12,7 @@ use crate::instance::{Asking, RequestView};
 use crate::metrics::Reason;
 use crate::policy::{Action, Choice, Live, Monitor};
 use crate::time::{NEVER, Ticks};
+use crate::trace::RequestNumber;
 
 /// All monitors of a policy.
 #[derive(Debug)]
@@ -86,7 +87,7 @@ impl Monitors {
 /// Migrates requests as an action says: the best source is paired with the best target, the second with the second, and so on.
 fn migrate_pairs(action: &Action, cluster: &mut Cluster, migrations: &mut Migrations, now: Ticks) {
     let Action::Migrate { source, target, choose, when, live } = action else { return };
-    let view = RequestView::arriving(0, now, cluster.trace());
+    let view = RequestView::arriving(RequestNumber(0), now, cluster.trace());
     let no_request = Asking { view: &view, place: None };
     let sources = ranked(source, cluster, &no_request, now);
     // In most cases no instance is a source.
@@ -112,10 +113,10 @@ fn migrate(
     let mut best: Best<(u32, RequestView)> = Best::default();
     for slot in cluster.instance(source).decoding() {
         let view = cluster.view(source, slot, now);
-        let model = cluster.trace().model_of(view.row as usize);
+        let model = cluster.trace().model_of(view.request.index());
         let settings = cluster.instance(target).settings();
         let refused = settings.refuses(view.prompt, view.output, model) != Reason::None;
-        if refused || migrations.is_under_way(view.row) {
+        if refused || migrations.is_under_way(view.request) {
             continue;
         }
         let request = Asking { view: &view, place: Some((source, slot)) };
@@ -128,7 +129,7 @@ fn migrate(
         }
     }
     if let Some((slot, view)) = best.into_found() {
-        let migration = Migration::new(view.row, slot, source, target);
+        let migration = Migration::new(view.request, slot, source, target);
         migrations.begin(migration, &view, live, cluster, now);
     }
 }
@@ -194,7 +195,10 @@ mod tests {
     fn the_chosen_request_leaves_once_the_step_in_progress_has_ended() {
         let (mut cluster, mut router, mut migrations) = unbalanced();
         Monitors::new(&[balance(None)]).run(&mut cluster, &mut router, &mut migrations, 200).unwrap();
-        assert!(migrations.is_under_way(1) && !migrations.is_under_way(0), "the longest one is chosen");
+        assert!(
+            migrations.is_under_way(RequestNumber(1)) && !migrations.is_under_way(RequestNumber(0)),
+            "the longest one is chosen"
+        );
         // A decode of two takes 102 ticks: the run is cut at the end of its first step.
         assert_eq!(cluster.next_end(), (252, 0));
         assert_eq!(migrations.in_transfer().count(), 0);
@@ -208,7 +212,10 @@ mod tests {
         assert_eq!(migrations.next_delivery(), 200, "without links a copy takes no time");
         assert_eq!((cluster.outstanding(0), migrations.in_transfer().count()), (2, 0));
         migrations.deliver(&mut cluster, 200);
-        assert!(migrations.is_under_way(1), "the copy is delivered, and the request is to leave");
+        assert!(
+            migrations.is_under_way(RequestNumber(1)),
+            "the copy is delivered, and the request is to leave"
+        );
         assert_eq!(cluster.next_end(), (252, 0));
     }
 
@@ -221,6 +228,6 @@ mod tests {
         let mut router = router(&cluster);
         let mut migrations = Migrations::new(None, None, 2);
         Monitors::new(&[balance(None)]).run(&mut cluster, &mut router, &mut migrations, 100).unwrap();
-        assert!(!migrations.is_under_way(0) && !migrations.is_under_way(1));
+        assert!(!migrations.is_under_way(RequestNumber(0)) && !migrations.is_under_way(RequestNumber(1)));
     }
 }

@@ -147,7 +147,9 @@ impl Simulation {
         let trace = self.cluster.trace();
         let mut found: Vec<_> = std::iter::zip(0.., self.cluster.instances())
             .flat_map(|(index, instance)| {
-                instance.output_tokens().map(move |(row, tokens)| (trace.origin(row), index, tokens))
+                instance
+                    .output_tokens()
+                    .map(move |(request, tokens)| (trace.origin(request).0, index, tokens))
             })
             .collect();
         found.sort_unstable();

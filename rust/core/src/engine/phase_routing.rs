@@ -60,7 +60,7 @@ impl PhaseRouting {
                 if let Some(target) = target.filter(|&target| target != source) {
                     let migration = Migration::new(request, slot, source, target);
                     migrations.leave_at_once(&migration, cluster, now);
-                    router.book(request, target, cluster);
+                    router.book(request.0, target, cluster);
                 }
             }
         }

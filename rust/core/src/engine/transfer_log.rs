@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::network::Sent;
 use crate::config::Window;
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// The contents of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -55,7 +56,7 @@ impl TransferLog {
     /// Keeps a transfer from `source` to `target` that is sent now.
     pub(super) fn add(
         &mut self,
-        request: u32,
+        request: RequestNumber,
         (source, target): (usize, usize),
         kind: TransferKind,
         bytes: u64,
@@ -64,8 +65,16 @@ impl TransferLog {
     ) {
         if self.window.is_some_and(|window| window.contains(now)) {
             let Sent { first_byte, delivered } = sent;
-            let record =
-                TransferRecord { request, source, target, kind, sent: now, first_byte, delivered, bytes };
+            let record = TransferRecord {
+                request: request.0,
+                source,
+                target,
+                kind,
+                sent: now,
+                first_byte,
+                delivered,
+                bytes,
+            };
             self.records.push(record);
         }
     }

@@ -53,7 +53,7 @@ use crate::config::{InstanceConfig, Pace, QueueOrder, Window};
 use crate::kv::{BlockSize, KvStore, Prefixes, SharedStore};
 use crate::metrics::{InstanceStats, Recorder, StoreStats};
 use crate::time::Ticks;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// One replica of the model.
 #[derive(Debug)]
@@ -125,10 +125,10 @@ impl Instance {
         let caches = scheduler.prefix_cache.is_some();
         let settings = Settings::new(index, config, &observed);
         let unseen = scheduler.schedule_ahead.then(Box::default);
-        let speculator = settings.speculation.clone().map(|config| Box::new(Speculator::new(config)));
+        let speculator = settings.drafts.config().cloned().map(|config| Box::new(Speculator::new(config)));
         // Ranks and readers are told of each token of a request that yields several.
         let alike = observed.leap && rules.is_none() && observed.pace.is_none() && !scheduler.schedule_ahead;
-        let drops_last = settings.speculation.as_ref().is_some_and(|drafts| drafts.drops_last_block);
+        let drops_last = settings.drafts.config().is_some_and(|drafts| drafts.drops_last_block);
         let order = (drops_last, scheduler.schedule_ahead);
         let periodic = speculator.as_ref().filter(|_| alike).and_then(|speculator| speculator.periodic());
         Self {
@@ -179,7 +179,7 @@ impl Instance {
 
     /// The first in the order of arrival of the requests that the instance has, those that have ended and hold blocks
     /// included.
-    pub(crate) fn oldest_request(&self) -> Option<u32> {
+    pub(crate) fn oldest_request(&self) -> Option<RequestNumber> {
         self.requests.iter().map(|state| state.request).min()
     }
 
@@ -264,13 +264,13 @@ impl Instance {
     }
 
     /// Whether a slot still has a request that is admitted.
-    pub(crate) fn still_runs(&self, slot: Slot, request: u32) -> bool {
+    pub(crate) fn still_runs(&self, slot: Slot, request: RequestNumber) -> bool {
         let state = &self.requests[slot];
         state.request == request && state.phase.is_admitted()
     }
 
     /// The request in a slot.
-    pub(crate) fn request_in(&self, slot: Slot) -> u32 {
+    pub(crate) fn request_in(&self, slot: Slot) -> RequestNumber {
         self.requests[slot].request
     }
 

@@ -372,6 +372,7 @@ impl PrefixCache {
 mod tests {
     use super::super::first_copies::PAGE;
     use super::*;
+    use crate::trace::TraceRow;
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
@@ -412,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_copy_of_own_content_is_found_once_the_first_is_reused() {
-        let (mut cache, own) = (PrefixCache::new(2, 0, false), Content::own(3, 0));
+        let (mut cache, own) = (PrefixCache::new(2, 0, false), Content::own(TraceRow(3), 0));
         let blocks = [cache.take(), cache.take()];
         for block in blocks {
             cache.register(block, own);

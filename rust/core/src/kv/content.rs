@@ -1,5 +1,7 @@
 //! Numbers of blocks, and of what they hold.
 
+use crate::trace::TraceRow;
+
 /// The number of a block.
 pub type Block = u32;
 
@@ -21,8 +23,8 @@ impl Content {
 
     /// A content that only one request has, by its position in the request.
     #[inline]
-    pub fn own(request: u32, position: u32) -> Self {
-        Self(Self::OWN | u64::from(request) << 32 | u64::from(position))
+    pub fn own(row: TraceRow, position: u32) -> Self {
+        Self(Self::OWN | u64::from(row.0) << 32 | u64::from(position))
     }
 
     /// The number of a shared content.

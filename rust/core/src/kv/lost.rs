@@ -33,6 +33,7 @@ impl Lost {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::TraceRow;
 
     #[test]
     fn keys_are_listed_once_and_all_are_counted() {
@@ -41,8 +42,8 @@ mod tests {
         assert_eq!((lost.take(), lost.count), (vec![], 1));
         lost.list();
         lost.add(Content::shared(7));
-        lost.add(Content::own(2, 0));
-        assert_eq!(lost.take(), [Content::shared(7).key(), Content::own(2, 0).key()]);
+        lost.add(Content::own(TraceRow(2), 0));
+        assert_eq!(lost.take(), [Content::shared(7).key(), Content::own(TraceRow(2), 0).key()]);
         assert_eq!((lost.take(), lost.count), (vec![], 3));
     }
 }

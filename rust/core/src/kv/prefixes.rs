@@ -7,7 +7,7 @@
 use super::content_tree::ContentTree;
 use crate::collections::Column;
 use crate::error::Error;
-use crate::trace::{PrefixIds, Trace, forget_rows, of_row};
+use crate::trace::{PrefixIds, Trace, TraceRow, forget_rows, of_row};
 
 /// Shared contents of a trace's blocks, at one block size.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ impl Ids {
         nodes.reserve(more.ids.len() - nodes.len());
         for row in known..more.ends.len() {
             let mut parent = u32::MAX;
-            for &id in more.of(row) {
+            for &id in more.of(TraceRow(row as u32)) {
                 parent = tree.number(parent, id);
                 nodes.push(parent);
             }
@@ -80,7 +80,7 @@ impl Ids {
                     0 => u32::MAX,
                     _ => before.get(full - 1).copied().unwrap_or(u32::MAX - 1),
                 };
-                for &id in outputs.of(row) {
+                for &id in outputs.of(TraceRow(row as u32)) {
                     parent = tree.number(parent, id);
                     found.nodes.push(parent);
                 }
@@ -244,21 +244,21 @@ impl Prefixes {
     /// The number of the content of a request's full block at `position`, if other requests may have it too. Past the
     /// prompt it is that of a block which the output fills.
     #[inline]
-    pub fn shared(&self, request: u32, prompt: u32, position: u32) -> Option<u32> {
+    pub fn shared(&self, row: TraceRow, prompt: u32, position: u32) -> Option<u32> {
         match &self.kind {
             Kind::None => None,
             Kind::Ids(Ids { ends, nodes, fine, coarse, .. }) => {
                 if position >= prompt / self.block_tokens {
-                    return self.of_output(request, prompt, position);
+                    return self.of_output(row, prompt, position);
                 }
-                let own = of_row(ends, nodes, request as usize);
+                let own = of_row(ends, nodes, row.index());
                 if *coarse > 1 {
                     return own.get(((position + 1) * coarse - 1) as usize).copied();
                 }
                 own.get((position / fine) as usize).map(|node| node * fine + position % fine)
             }
             Kind::Sessions { first } => {
-                let first = first[request as usize];
+                let first = first[row.index()];
                 (first != u32::MAX).then(|| first + position)
             }
         }
@@ -267,10 +267,10 @@ impl Prefixes {
     /// The number of the content of a block at `position` that is full once a request has all its output, and was not
     /// full before; `None` if the trace does not say what is in it.
     #[inline]
-    pub(crate) fn of_output(&self, request: u32, prompt: u32, position: u32) -> Option<u32> {
+    pub(crate) fn of_output(&self, row: TraceRow, prompt: u32, position: u32) -> Option<u32> {
         match &self.kind {
             Kind::Ids(Ids { outputs: Some(outputs), fine, coarse, .. }) => {
-                let own = of_row(&outputs.ends, &outputs.nodes, request as usize);
+                let own = of_row(&outputs.ends, &outputs.nodes, row.index());
                 let full = prompt / outputs.block_tokens;
                 if *coarse > 1 {
                     return own.get(((position + 1) * coarse - 1).checked_sub(full)? as usize).copied();
@@ -278,18 +278,18 @@ impl Prefixes {
                 own.get((position / fine).checked_sub(full)? as usize)
                     .map(|node| node * fine + position % fine)
             }
-            Kind::Sessions { .. } => self.shared(request, prompt, position),
+            Kind::Sessions { .. } => self.shared(row, prompt, position),
             _ => None,
         }
     }
 
     /// The number of the content of a prompt's block at `position`, full or not, if other requests may have it too.
     #[inline]
-    pub(crate) fn begun(&self, request: u32, position: u32) -> Option<u32> {
+    pub(crate) fn begun(&self, row: TraceRow, position: u32) -> Option<u32> {
         match &self.kind {
             Kind::None => None,
             Kind::Ids(Ids { ends, nodes, fine, coarse, .. }) => {
-                let own = of_row(ends, nodes, request as usize);
+                let own = of_row(ends, nodes, row.index());
                 // A block of the engine that has only some of the trace's ends with the last of them.
                 let last = ((position + 1) * coarse - 1) / fine;
                 let at = if *coarse > 1 && position * coarse < own.len() as u32 {
@@ -299,7 +299,7 @@ impl Prefixes {
                 };
                 own.get(at as usize).map(|node| node * fine + position % fine)
             }
-            Kind::Sessions { .. } => self.shared(request, 0, position),
+            Kind::Sessions { .. } => self.shared(row, 0, position),
         }
     }
 }
@@ -333,20 +333,22 @@ mod tests {
             ..Trace::default()
         };
         let mut growing = Prefixes::growing(&trace(1), 2).unwrap();
-        let before: Vec<_> = (0..2).map(|at| growing.shared(0, 4, at)).collect();
+        let before: Vec<_> = (0..2).map(|at| growing.shared(TraceRow(0), 4, at)).collect();
         for rows in [2, 3] {
             growing.extend(&trace(rows)).unwrap();
         }
-        assert_eq!(before, (0..2).map(|at| growing.shared(0, 4, at)).collect::<Vec<_>>());
+        assert_eq!(before, (0..2).map(|at| growing.shared(TraceRow(0), 4, at)).collect::<Vec<_>>());
         // The second prompt begins with the first and its output; the third shares the first block.
-        assert_eq!(growing.of_output(0, 4, 2), growing.shared(1, 6, 2));
-        assert_eq!((growing.shared(2, 4, 0), growing.contents()), (before[0], 4));
-        assert_ne!(growing.shared(2, 4, 1), before[1]);
+        assert_eq!(growing.of_output(TraceRow(0), 4, 2), growing.shared(TraceRow(1), 6, 2));
+        assert_eq!((growing.shared(TraceRow(2), 4, 0), growing.contents()), (before[0], 4));
+        assert_ne!(growing.shared(TraceRow(2), 4, 1), before[1]);
     }
 
     /// The shared contents of two requests' first `blocks` blocks.
     fn contents(prefixes: &Prefixes, prompt: u32, blocks: u32) -> [Vec<Option<u32>>; 2] {
-        [0, 1].map(|request| (0..blocks).map(|block| prefixes.shared(request, prompt, block)).collect())
+        [0, 1].map(|request| {
+            (0..blocks).map(|block| prefixes.shared(TraceRow(request), prompt, block)).collect()
+        })
     }
 
     #[test]
@@ -358,9 +360,9 @@ mod tests {
         let mut all = [&one[..], &other[2..]].concat();
         all.sort_unstable();
         assert_eq!(all, (0..6).map(Some).collect::<Vec<_>>(), "all others differ");
-        assert_eq!(prefixes.shared(0, 7, 2), one[2]);
-        assert_eq!(prefixes.shared(0, 7, 3), None, "a prompt of 7 tokens fills three blocks");
-        assert_eq!(prefixes.shared(0, 10, 4), None, "the trace has no id for the fifth block");
+        assert_eq!(prefixes.shared(TraceRow(0), 7, 2), one[2]);
+        assert_eq!(prefixes.shared(TraceRow(0), 7, 3), None, "a prompt of 7 tokens fills three blocks");
+        assert_eq!(prefixes.shared(TraceRow(0), 10, 4), None, "the trace has no id for the fifth block");
     }
 
     #[test]
@@ -370,9 +372,13 @@ mod tests {
         assert!(one[0].is_some() && one[0] == other[0]);
         assert!(one[1].is_some() && other[1].is_some() && one[1] != other[1], "its second half differs");
         let prefixes = from_ids(&[2, 5], &[1, 2, 1, 9, 3], 2, 4).expect("2 divides 4");
-        assert!(prefixes.shared(0, 4, 0).is_some());
-        assert_ne!(prefixes.shared(0, 4, 0), prefixes.shared(1, 4, 0), "only the first half is equal");
-        assert_eq!(prefixes.shared(1, 8, 1), None, "the trace has an id for half of it");
+        assert!(prefixes.shared(TraceRow(0), 4, 0).is_some());
+        assert_ne!(
+            prefixes.shared(TraceRow(0), 4, 0),
+            prefixes.shared(TraceRow(1), 4, 0),
+            "only the first half is equal"
+        );
+        assert_eq!(prefixes.shared(TraceRow(1), 8, 1), None, "the trace has an id for half of it");
     }
 
     #[test]
@@ -412,20 +418,21 @@ mod tests {
         trace.validate().unwrap();
         for (ours, filled) in [(2, 1..3), (1, 2..6)] {
             let prefixes = Prefixes::new(&trace, ours).unwrap();
-            let output: Vec<_> = filled.clone().map(|at| prefixes.of_output(0, 3, at)).collect();
-            let [later, other] =
-                [1, 2].map(|row| filled.clone().map(|at| prefixes.shared(row, 6, at)).collect::<Vec<_>>());
+            let output: Vec<_> = filled.clone().map(|at| prefixes.of_output(TraceRow(0), 3, at)).collect();
+            let [later, other] = [1, 2].map(|row| {
+                filled.clone().map(|at| prefixes.shared(TraceRow(row), 6, at)).collect::<Vec<_>>()
+            });
             assert!(output.iter().all(Option::is_some), "{output:?}");
-            let held: Vec<_> = filled.clone().map(|at| prefixes.shared(0, 3, at)).collect();
+            let held: Vec<_> = filled.clone().map(|at| prefixes.shared(TraceRow(0), 3, at)).collect();
             assert_eq!(held, output, "the request has the blocks that its output fills");
             assert_eq!(output, later);
             assert_eq!(output[..output.len() / 2], other[..output.len() / 2]);
             assert_ne!(output, other);
-            assert_eq!(prefixes.of_output(1, 6, 6 / ours), None, "its output has no ids");
+            assert_eq!(prefixes.of_output(TraceRow(1), 6, 6 / ours), None, "its output has no ids");
         }
         let coarse = Prefixes::new(&trace, 4).unwrap();
-        assert_eq!(coarse.of_output(0, 3, 0), coarse.shared(1, 6, 0));
-        assert!(coarse.of_output(0, 3, 0).is_some());
+        assert_eq!(coarse.of_output(TraceRow(0), 3, 0), coarse.shared(TraceRow(1), 6, 0));
+        assert!(coarse.of_output(TraceRow(0), 3, 0).is_some());
     }
 
     #[test]
@@ -447,16 +454,23 @@ mod tests {
         };
         trace.validate().unwrap();
         let prefixes = Prefixes::new(&trace, 2).unwrap();
-        assert_eq!(prefixes.of_output(0, 5, 1), None, "the prompt fills it");
+        assert_eq!(prefixes.of_output(TraceRow(0), 5, 1), None, "the prompt fills it");
         for block in 2..4 {
-            let filled = prefixes.of_output(0, 5, block);
-            assert!(filled.is_some() && filled == prefixes.shared(1, 8, block), "block {block}: {filled:?}");
+            let filled = prefixes.of_output(TraceRow(0), 5, block);
+            assert!(
+                filled.is_some() && filled == prefixes.shared(TraceRow(1), 8, block),
+                "block {block}: {filled:?}"
+            );
         }
-        assert_eq!(prefixes.shared(0, 5, 2), prefixes.of_output(0, 5, 2), "the output fills it");
-        let begun = [0, 1].map(|row| [1, 2, 3].map(|block| prefixes.begun(row, block)));
-        assert_eq!(begun[0], [prefixes.shared(1, 8, 1), prefixes.shared(1, 8, 2), None]);
-        assert_eq!(begun[1], [1, 2, 3].map(|block| prefixes.shared(1, 8, block)));
-        assert_eq!(Prefixes::none().begun(0, 0), None);
+        assert_eq!(
+            prefixes.shared(TraceRow(0), 5, 2),
+            prefixes.of_output(TraceRow(0), 5, 2),
+            "the output fills it"
+        );
+        let begun = [0, 1].map(|row| [1, 2, 3].map(|block| prefixes.begun(TraceRow(row), block)));
+        assert_eq!(begun[0], [prefixes.shared(TraceRow(1), 8, 1), prefixes.shared(TraceRow(1), 8, 2), None]);
+        assert_eq!(begun[1], [1, 2, 3].map(|block| prefixes.shared(TraceRow(1), 8, block)));
+        assert_eq!(Prefixes::none().begun(TraceRow(0), 0), None);
     }
 
     #[test]
@@ -473,10 +487,10 @@ mod tests {
         };
         let prefixes = Prefixes::new(&trace, 2).expect("there are few blocks");
         let first: Vec<_> =
-            (0..6).map(|row| prefixes.shared(row, trace.prompt_tokens[row as usize], 0)).collect();
+            (0..6).map(|row| prefixes.shared(TraceRow(row), trace.prompt_tokens[row as usize], 0)).collect();
         // The conversations have 10, 6 and 6 tokens: 5, 3 and 3 blocks.
         assert_eq!(first, [Some(0), Some(5), Some(0), None, Some(8), Some(5)]);
-        assert_eq!((prefixes.shared(2, 7, 3), prefixes.contents()), (Some(3), 11));
-        assert_eq!((prefixes.begun(2, 3), prefixes.begun(3, 0)), (Some(3), None));
+        assert_eq!((prefixes.shared(TraceRow(2), 7, 3), prefixes.contents()), (Some(3), 11));
+        assert_eq!((prefixes.begun(TraceRow(2), 3), prefixes.begun(TraceRow(3), 0)), (Some(3), None));
     }
 }

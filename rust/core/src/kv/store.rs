@@ -318,6 +318,7 @@ impl KvStore {
 mod tests {
     use super::*;
     use crate::config::{Preemption, PrefixCacheConfig};
+    use crate::trace::TraceRow;
 
     fn store(preemption: Preemption, caches: bool) -> KvStore {
         let caching = caches.then_some(PrefixCacheConfig { unknown_first: true, evict: None });
@@ -334,7 +335,7 @@ mod tests {
     fn kv_that_is_swapped_out_and_in_holds_blocks_on_one_side_at_a_time() {
         for caches in [false, true] {
             let mut store = store(Preemption::Swap { blocks: 4, out: 1, back: 1, overlapped: false }, caches);
-            let (owner, mut table) = (ContentOwner::of_prompt(0, 9), BlockTable::default());
+            let (owner, mut table) = (ContentOwner::of_prompt(TraceRow(0), 9), BlockTable::default());
             store.grow(3, &mut table);
             assert!(store.swap_out((owner, 9), 9, 3, &mut table));
             assert_eq!((store.free(), store.cpu().used(), store.cpu_tokens(), table.count()), (10, 3, 9, 3));
@@ -346,7 +347,7 @@ mod tests {
     #[test]
     fn a_swap_without_room_leaves_the_blocks_where_they_are() {
         let mut store = store(Preemption::Swap { blocks: 2, out: 1, back: 1, overlapped: false }, false);
-        let (owner, mut table) = (ContentOwner::of_prompt(0, 9), BlockTable::default());
+        let (owner, mut table) = (ContentOwner::of_prompt(TraceRow(0), 9), BlockTable::default());
         store.grow(3, &mut table);
         assert!(!store.swap_out((owner, 9), 9, 3, &mut table));
         assert_eq!((store.free(), store.cpu_tokens(), table.count()), (7, 0, 3));
@@ -355,7 +356,7 @@ mod tests {
     #[test]
     fn kv_that_is_migrated_in_is_loaded_or_stored_or_dropped() {
         let mut store = store(Preemption::Swap { blocks: 3, out: 1, back: 1, overlapped: false }, false);
-        let owner = ContentOwner::of_prompt(0, 8);
+        let owner = ContentOwner::of_prompt(TraceRow(0), 8);
         let mut tables = [(); 3].map(|()| BlockTable::default());
         let [loaded, stored, dropped] = &mut tables;
         for table in [&mut *loaded, &mut *stored, &mut *dropped] {
@@ -386,7 +387,7 @@ mod tests {
     #[test]
     fn swapped_out_requests_share_blocks_and_take_cached_ones_as_they_return() {
         let mut store = shared(Preemption::Swap { blocks: 6, out: 1, back: 1, overlapped: false });
-        let owners = [0, 1].map(|request| ContentOwner::of_prompt(request, 9));
+        let owners = [0, 1].map(|request| ContentOwner::of_prompt(TraceRow(request), 9));
         let [one, other] = owners;
         let mut tables = [(); 2].map(|()| BlockTable::default());
         store.grow(3, &mut tables[0]);
@@ -411,7 +412,7 @@ mod tests {
     #[test]
     fn swapped_out_kv_that_is_dropped_leaves_the_blocks_that_another_request_shares() {
         let mut store = shared(Preemption::Swap { blocks: 6, out: 1, back: 1, overlapped: false });
-        let owners = [0, 1].map(|request| ContentOwner::of_prompt(request, 9));
+        let owners = [0, 1].map(|request| ContentOwner::of_prompt(TraceRow(request), 9));
         let mut tables = [(); 2].map(|()| BlockTable::default());
         for (owner, table) in owners.into_iter().zip(&mut tables) {
             store.grow(3, table);
@@ -426,7 +427,7 @@ mod tests {
 
     #[test]
     fn a_request_finds_the_blocks_that_another_holds() {
-        let [one, other] = [0, 1].map(|request| ContentOwner::of_prompt(request, 9));
+        let [one, other] = [0, 1].map(|request| ContentOwner::of_prompt(TraceRow(request), 9));
         let mut hits = Vec::new();
         for leaves in [false, true] {
             let mut store = shared(Preemption::Recompute);

@@ -2,7 +2,7 @@
 
 use super::{NO_INSTANCE, Recorder};
 use crate::time::{NEVER, Ticks};
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Recorder {
                 // At its arrival at the routers, or when they let it go.
                 event.at = trace.arrival[row] + self.columns.held.get(row).copied().unwrap_or(0);
             }
-            event.request = trace.origin(event.request);
+            event.request = trace.origin(RequestNumber(event.request)).0;
         }
         events
     }

@@ -3,6 +3,7 @@
 use super::RecordRoom;
 use super::{Columns, Event, EventKind, OptionalColumns, Reason, Sketch, Status, add_part, put_used};
 use crate::time::{NEVER, Ticks};
+use crate::trace::RequestNumber;
 
 /// The columns by request, the gaps and the notices of a replay, as instances write them.
 #[derive(Debug)]
@@ -98,12 +99,12 @@ impl Recorder {
     /// answer.
     pub(crate) fn token(
         &mut self,
-        request: u32,
+        request: RequestNumber,
         (generated, reasoning): (u32, u32),
         start: Ticks,
         end: Ticks,
     ) {
-        let row = request as usize;
+        let row = request.index();
         if generated == reasoning {
             self.columns.reasoning_end[row] = end;
         } else if generated == reasoning + 1 {
@@ -167,27 +168,27 @@ impl Recorder {
     }
 
     /// Counts a preemption of a request that has ended.
-    pub(crate) fn count_preemption(&mut self, request: u32) {
+    pub(crate) fn count_preemption(&mut self, request: RequestNumber) {
         let rows = self.columns.status.kept();
-        add_part(&mut self.columns.preemptions, rows, request as usize, 1);
+        add_part(&mut self.columns.preemptions, rows, request.index(), 1);
     }
 
     /// Writes the final columns of a request.
-    pub(crate) fn close(&mut self, request: u32, status: Status, totals: RequestTotals) {
-        let row = request as usize;
+    pub(crate) fn close(&mut self, request: RequestNumber, status: Status, totals: RequestTotals) {
+        let row = request.index();
         // Of a request that was cancelled, the source was told then.
         let cancelled = self.is_cancelled(row);
         if !cancelled {
-            self.end(request, status);
+            self.end(request.0, status);
         }
         let status = if cancelled { Status::Cancelled } else { status };
         if let Some(notices) = &mut self.notices {
-            notices.push(if cancelled { Notice::Cancelled(request) } else { Notice::Closed(request) });
+            notices.push(if cancelled { Notice::Cancelled(request.0) } else { Notice::Closed(request.0) });
         }
         let columns = &mut self.columns;
         self.changes += 1;
         if let Some(closed) = &mut self.closed {
-            closed.push(request);
+            closed.push(request.0);
         }
         columns.status[row] = status as u8;
         columns.generated_tokens[row] = totals.generated;
@@ -213,7 +214,7 @@ mod tests {
         let mut recorder = recorder();
         for generated in 1..6 {
             let end = u64::from(generated) * 10;
-            recorder.token(0, (generated, 3), end - 10, end);
+            recorder.token(RequestNumber(0), (generated, 3), end - 10, end);
         }
         let columns = &recorder.columns;
         assert_eq!(
@@ -226,7 +227,11 @@ mod tests {
     fn a_single_token_has_no_gap() {
         for (generated, gap) in [(1, NEVER), (2, 7)] {
             let mut recorder = recorder();
-            recorder.close(0, Status::Finished, RequestTotals { generated, preemptions: 4, max_gap: 7 });
+            recorder.close(
+                RequestNumber(0),
+                Status::Finished,
+                RequestTotals { generated, preemptions: 4, max_gap: 7 },
+            );
             assert_eq!((recorder.columns.max_itl[0], recorder.columns.preemptions[0]), (gap, 4));
         }
     }

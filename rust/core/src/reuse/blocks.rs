@@ -3,7 +3,7 @@
 use super::Lookup;
 use crate::error::Error;
 use crate::kv::Prefixes;
-use crate::trace::Trace;
+use crate::trace::{Trace, TraceRow};
 
 /// A block that a request uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,23 +82,23 @@ impl<'a> Blocks<'a> {
 
     /// Full blocks of prompt and answer. The last token of the answer is never computed, and that of the prompt never found.
     fn full(&self, row: usize, used: &mut Vec<Used>) {
-        let (size, request) = (self.lookup.block_tokens, row as u32);
+        let (size, of) = (self.lookup.block_tokens, TraceRow(row as u32));
         let prompt = self.trace.prompt_tokens[row];
         let found = (prompt - 1) / size;
         let computed = if self.lookup.answers { prompt + self.trace.output_tokens[row] - 1 } else { prompt };
         used.extend((0..computed / size).map(|position| Used {
-            content: self.prefixes.shared(request, prompt, position),
+            content: self.prefixes.shared(of, prompt, position),
             found_tokens: if position < found { size } else { 0 },
         }));
     }
 
     /// Blocks of the prompt, a begun one included; then those that the answer fills or begins.
     fn begun(&self, row: usize, used: &mut Vec<Used>) {
-        let (size, request) = (self.lookup.block_tokens, row as u32);
+        let (size, of) = (self.lookup.block_tokens, TraceRow(row as u32));
         let prompt = self.trace.prompt_tokens[row];
         let blocks = prompt.div_ceil(size);
         used.extend((0..blocks).map(|position| Used {
-            content: self.prefixes.begun(request, position),
+            content: self.prefixes.begun(of, position),
             found_tokens: (prompt - position * size).min(size),
         }));
         if !self.lookup.answers {
@@ -107,14 +107,12 @@ impl<'a> Blocks<'a> {
         let all = (prompt + self.trace.output_tokens[row]).div_ceil(size);
         if self.trace.prefix.is_some() {
             // The block that the prompt begins and the answer fills has two names: with and without the answer.
-            let filled = self
-                .prefixes
-                .of_output(request, prompt, prompt / size)
-                .filter(|_| !prompt.is_multiple_of(size));
+            let filled =
+                self.prefixes.of_output(of, prompt, prompt / size).filter(|_| !prompt.is_multiple_of(size));
             used.extend(filled.map(|content| Used { content: Some(content), found_tokens: 0 }));
         }
         used.extend((blocks..all).map(|position| Used {
-            content: self.prefixes.of_output(request, prompt, position),
+            content: self.prefixes.of_output(of, prompt, position),
             found_tokens: 0,
         }));
     }

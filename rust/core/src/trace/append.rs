@@ -98,6 +98,7 @@ impl PrefixIds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::TraceRow;
 
     fn row(arrival: u64, ids: &[u64]) -> Trace {
         Trace {
@@ -125,7 +126,7 @@ mod tests {
             (vec![7, 3].into(), Some(vec![0, 1].into()))
         );
         let ids = trace.prefix.as_ref().unwrap();
-        assert_eq!((ids.of(0), ids.of(1)), (&[1, 2][..], &[1][..]));
+        assert_eq!((ids.of(TraceRow(0)), ids.of(TraceRow(1))), (&[1, 2][..], &[1][..]));
     }
 
     #[test]

@@ -3,38 +3,41 @@
 use super::{Trace, Waits};
 use crate::collections::Column;
 
-/// A change of one column, the same for each of these columns.
-trait Work {
-    fn on<T: Copy>(&self, column: &mut Column<T>);
-}
-
-/// Swaps two entries.
-struct Swap(usize, usize);
-
-impl Work for Swap {
-    #[inline]
-    fn on<T: Copy>(&self, column: &mut Column<T>) {
-        column.swap(self.0, self.1);
-    }
-}
-
-/// Appends an entry again.
-struct Repeat(usize);
-
-impl Work for Repeat {
-    #[inline]
-    fn on<T: Copy>(&self, column: &mut Column<T>) {
-        column.push(column[self.0]);
-    }
-}
-
-/// Forgets the first entries.
-struct Forget(usize);
-
-impl Work for Forget {
-    fn on<T: Copy>(&self, column: &mut Column<T>) {
-        column.forget(self.0);
-    }
+/// Does the same with each column whose entries move with the requests. The ids of their blocks, and what only clients read,
+/// stay where they are, by row of the trace.
+macro_rules! each {
+    ($trace:expr, $column:ident => $work:expr) => {{
+        let Trace {
+            arrival,
+            prompt_tokens,
+            output_tokens,
+            reasoning_tokens,
+            priority,
+            score,
+            numbers,
+            tenant,
+            model,
+            adapter,
+            prefix: _,
+            session,
+            waits: _,
+            origins,
+        } = $trace;
+        let $column = arrival;
+        $work;
+        for $column in [prompt_tokens, output_tokens] {
+            $work;
+        }
+        for $column in [reasoning_tokens, tenant, model, adapter, session, origins].into_iter().flatten() {
+            $work;
+        }
+        for $column in numbers.iter_mut().chain(score) {
+            $work;
+        }
+        if let Some($column) = priority {
+            $work;
+        }
+    }};
 }
 
 /// The values of some rows of a column.
@@ -83,7 +86,7 @@ impl Trace {
 
     /// Forgets the requests before a row, which have ended, where no source sends them in another order.
     pub(crate) fn forget(&mut self, row: usize) {
-        self.work(&Forget(row));
+        each!(self, column => column.forget(row));
         self.waits.cancels.forget(row);
         if let Some(prefix) = &mut self.prefix {
             prefix.forget(row);
@@ -92,53 +95,20 @@ impl Trace {
 
     /// Swaps two requests that have not arrived.
     pub(crate) fn swap(&mut self, one: usize, other: usize) {
-        self.work(&Swap(one, other));
+        each!(self, column => column.swap(one, other));
     }
 
     /// Appends a request again that has arrived, at the end of the columns.
     pub(crate) fn repeat(&mut self, place: usize) {
-        self.work(&Repeat(place));
-    }
-
-    /// Does something with each column whose entries move with the requests. The ids of their blocks, and what only clients
-    /// read, stay where they are, by row of the trace.
-    #[inline]
-    fn work(&mut self, work: &impl Work) {
-        let Self {
-            arrival,
-            prompt_tokens,
-            output_tokens,
-            reasoning_tokens,
-            priority,
-            score,
-            numbers,
-            tenant,
-            model,
-            adapter,
-            prefix: _,
-            session,
-            waits: _,
-            origins,
-        } = self;
-        work.on(arrival);
-        for column in [prompt_tokens, output_tokens] {
-            work.on(column);
-        }
-        for column in [reasoning_tokens, tenant, model, adapter, session, origins].into_iter().flatten() {
-            work.on(column);
-        }
-        if let Some(column) = priority {
-            work.on(column);
-        }
-        for column in numbers.iter_mut().chain(score) {
-            work.on(column);
-        }
+        each!(self, column => column.push(column[place]));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::RequestNumber;
+    use crate::trace::TraceRow;
     use crate::trace::{Cancels, OutputIds, PrefixIds};
 
     /// Two requests with every column that moves.
@@ -200,9 +170,12 @@ mod tests {
         let before = of(&trace, 1);
         trace.forget(1);
         assert_eq!((of(&trace, 1), trace.len(), trace.arrival.get(0)), (before, 2, None));
-        assert_eq!((trace.cancel_after(1), trace.last_token(1)), (9, 2));
+        assert_eq!((trace.cancel_after(RequestNumber(1)), trace.last_token(RequestNumber(1))), (9, 2));
         let ids = trace.prefix.as_ref().unwrap();
-        assert_eq!((ids.of(1), ids.outputs.as_ref().unwrap().of(1)), (&[9][..], &[5, 6][..]));
+        assert_eq!(
+            (ids.of(TraceRow(1)), ids.outputs.as_ref().unwrap().of(TraceRow(1))),
+            (&[9][..], &[5, 6][..])
+        );
         assert_eq!((ids.ids.kept(), ids.ids.len()), (2..3, 3));
     }
 }

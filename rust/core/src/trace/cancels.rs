@@ -1,6 +1,6 @@
 //! When clients cancel their requests, as the trace says.
 
-use super::{Error, HORIZON, Trace};
+use super::{Error, HORIZON, RequestNumber, Trace};
 use crate::collections::Column;
 use crate::time::{NEVER, Ticks};
 
@@ -51,27 +51,26 @@ impl Cancels {
 }
 
 impl Trace {
-    /// The output tokens with which the request in a place of the columns ends: all, or those after which its client
-    /// cancels it.
+    /// The output tokens with which a request ends: all, or those after which its client cancels it.
     #[inline]
-    pub(crate) fn last_token(&self, place: usize) -> u32 {
-        let output = self.output_tokens[place];
+    pub(crate) fn last_token(&self, request: RequestNumber) -> u32 {
+        let output = self.output_tokens[request.index()];
         match &self.waits.cancels.tokens {
             None => output,
-            Some(tokens) => output.min(tokens[self.origin(place as u32) as usize]),
+            Some(tokens) => output.min(tokens[self.origin(request).index()]),
         }
     }
 
-    /// Ticks from when the request in a place of the columns is sent until its client cancels it; [`NEVER`]: it does not.
-    pub(crate) fn cancel_after(&self, place: u32) -> Ticks {
-        self.waits.cancels.after.as_ref().map_or(NEVER, |after| after[self.origin(place) as usize])
+    /// Ticks from when a request is sent until its client cancels it; [`NEVER`]: it does not.
+    pub(crate) fn cancel_after(&self, request: RequestNumber) -> Ticks {
+        self.waits.cancels.after.as_ref().map_or(NEVER, |after| after[self.origin(request).index()])
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Waits;
+    use crate::trace::{TraceRow, Waits};
 
     fn waits(cancels: Cancels) -> Waits {
         Waits { cancels, ..Waits::default() }
@@ -93,11 +92,11 @@ mod tests {
     #[test]
     fn a_request_ends_with_the_token_after_which_it_is_cancelled() {
         let mut trace = trace();
-        assert_eq!([0, 1].map(|row| trace.last_token(row)), [4, 3]);
-        assert_eq!([0, 1].map(|row| trace.cancel_after(row)), [NEVER, 30]);
+        assert_eq!([0, 1].map(|number| trace.last_token(RequestNumber(number))), [4, 3]);
+        assert_eq!([0, 1].map(|number| trace.cancel_after(RequestNumber(number))), [NEVER, 30]);
         trace.origins = Some(vec![1, 0].into());
         trace.output_tokens.swap(0, 1);
-        assert_eq!([0, 1].map(|row| trace.last_token(row)), [3, 4]);
+        assert_eq!([0, 1].map(|number| trace.last_token(RequestNumber(number))), [3, 4]);
     }
 
     #[test]
@@ -105,7 +104,10 @@ mod tests {
         let mut trace =
             Trace { origins: Some(vec![1, 0].into()), priority: Some(vec![3, 4].into()), ..trace() };
         trace.repeat(0);
-        assert_eq!((trace.len(), trace.prompt_tokens[2], trace.origin(2)), (3, 8, 1));
+        assert_eq!(
+            (trace.len(), trace.prompt_tokens[2], trace.origin(RequestNumber(2))),
+            (3, 8, TraceRow(1))
+        );
         assert_eq!(trace.priority, Some(vec![3, 4, 3].into()));
     }
 

@@ -3,6 +3,7 @@
 mod append;
 mod by_place;
 mod cancels;
+mod rows;
 mod waits;
 
 use crate::collections::Column;
@@ -10,6 +11,7 @@ use crate::error::Error;
 use crate::time::{HORIZON, Ticks};
 
 pub use cancels::Cancels;
+pub use rows::{RequestNumber, TraceRow};
 pub use waits::{Parents, Waits};
 
 /// Prompts and outputs must be shorter than this.
@@ -50,7 +52,7 @@ pub struct Trace {
     pub session: Option<Column<u32>>,
     /// The answers that requests wait for.
     pub waits: Waits,
-    /// The row in the trace of the request in each place, once a source sends them in another order; `None` before a
+    /// The row in the trace of each request, by its number, once a source sends them in another order; `None` before a
     /// replay, and where the trace's own arrivals are replayed.
     pub origins: Option<Column<u32>>,
 }
@@ -79,9 +81,9 @@ pub struct OutputIds {
 }
 
 impl PrefixIds {
-    /// The ids of a request's prompt, by its row in the trace.
-    pub(crate) fn of(&self, row: usize) -> &[u64] {
-        of_row(&self.ends, &self.ids, row)
+    /// The ids of a request's prompt.
+    pub(crate) fn of(&self, row: TraceRow) -> &[u64] {
+        of_row(&self.ends, &self.ids, row.index())
     }
 
     /// Forgets the rows before `row`.
@@ -94,9 +96,9 @@ impl PrefixIds {
 }
 
 impl OutputIds {
-    /// The ids of a request's output, by its row in the trace.
-    pub(crate) fn of(&self, row: usize) -> &[u64] {
-        of_row(&self.ends, &self.ids, row)
+    /// The ids of a request's output.
+    pub(crate) fn of(&self, row: TraceRow) -> &[u64] {
+        of_row(&self.ends, &self.ids, row.index())
     }
 }
 
@@ -146,9 +148,9 @@ impl Trace {
         generated > 0 && self.reasoning(row).is_none_or(|reasoning| generated >= reasoning)
     }
 
-    /// The row in the trace of the request in a place of the columns.
-    pub(crate) fn origin(&self, place: u32) -> u32 {
-        self.origins.as_ref().map_or(place, |origins| origins[place as usize])
+    /// The row in the trace of a request.
+    pub(crate) fn origin(&self, request: RequestNumber) -> TraceRow {
+        TraceRow(self.origins.as_ref().map_or(request.0, |origins| origins[request.index()]))
     }
 
     /// The ids of the blocks that outputs fill, where they are known.

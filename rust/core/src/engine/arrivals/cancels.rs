@@ -3,7 +3,7 @@
 use crate::collections::DueTimes;
 use crate::metrics::Reason;
 use crate::time::{NEVER, Ticks};
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// The moments at which requests are cancelled that have arrived and not ended.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Cancels {
 
     /// Notes a request that arrives now and was sent at `sent`. Returns why it is cancelled, if its time is up.
     pub(super) fn arrive(&mut self, number: u32, sent: Ticks, now: Ticks, trace: &Trace) -> Option<Reason> {
-        let at = sent.saturating_add(self.timeout.min(trace.cancel_after(number)));
+        let at = sent.saturating_add(self.timeout.min(trace.cancel_after(RequestNumber(number))));
         if at <= now {
             return Some(self.reason(number, trace));
         }
@@ -35,7 +35,11 @@ impl Cancels {
 
     /// Why a request is cancelled. A client that goes away at the moment of its time-out does not send again.
     fn reason(&self, number: u32, trace: &Trace) -> Reason {
-        if trace.cancel_after(number) <= self.timeout { Reason::Cancelled } else { Reason::TimedOut }
+        if trace.cancel_after(RequestNumber(number)) <= self.timeout {
+            Reason::Cancelled
+        } else {
+            Reason::TimedOut
+        }
     }
 
     /// Forgets a request that has ended.

@@ -10,7 +10,7 @@ use crate::config::{Entrance as Rules, Patience};
 use crate::hint::rare;
 use crate::metrics::{Recorder, Status};
 use crate::time::{NEVER, Ticks};
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// How requests are to be sent.
 pub(in crate::engine) enum Sending {
@@ -228,10 +228,10 @@ impl Entrance {
         trace: &Trace,
     ) {
         let repeats = self.retries.as_mut().filter(|_| again);
-        if repeats.is_some_and(|retries| retries.end(trace.origin(number), now)) {
+        if repeats.is_some_and(|retries| retries.end(trace.origin(RequestNumber(number)).0, now)) {
             // Its client waits on.
         } else if let Some(source) = self.sender.source_mut() {
-            source.end(trace.origin(number), status, now);
+            source.end(trace.origin(RequestNumber(number)).0, status, now);
         }
         self.next = self.next_event(trace);
     }

@@ -24,6 +24,7 @@ use crate::instance::Origin;
 use crate::metrics::Reason;
 use crate::policy::Blocks;
 use crate::time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
+use crate::trace::RequestNumber;
 
 /// The requests that have not arrived, those that are held, and the rule that routes them.
 #[derive(Debug)]
@@ -124,7 +125,7 @@ impl Arrivals {
             if let Some(cancels) = &mut self.cancels {
                 cancels.end(row);
             }
-            let again = self.entrance.repeats() && cluster.may_be_repeated(row, status);
+            let again = self.entrance.repeats() && cluster.may_be_repeated(RequestNumber(row), status);
             self.entrance.end(row, (status, again), now, cluster.trace());
         }
     }
@@ -159,7 +160,7 @@ impl Arrivals {
         while self.next_arrival() == now {
             let Some(row) = self.take(cluster, now) else { break };
             if now > HORIZON {
-                let row = cluster.trace().origin(row as u32) as usize;
+                let row = cluster.trace().origin(RequestNumber(row as u32)).index();
                 return Err(Error::LateArrival { row, seconds: now / TICKS_PER_SECOND });
             }
             cluster.count_event();
@@ -229,19 +230,20 @@ impl Arrivals {
         &mut self,
         cluster: &mut Cluster,
         now: Ticks,
-    ) -> Option<(u32, Option<(usize, Origin)>)> {
+    ) -> Option<(RequestNumber, Option<(usize, Origin)>)> {
         let (request, reason) = self.cancels.as_mut()?.pop(now, cluster.trace())?;
+        let request = RequestNumber(request);
         cluster.count_event();
-        if self.held.remove(request as usize, cluster) {
-            cluster.cancel_unrouted(request as usize, reason, true, now);
+        if self.held.remove(request.index(), cluster) {
+            cluster.cancel_unrouted(request.index(), reason, true, now);
             return Some((request, None));
         }
         Some((request, cluster.cancel(request, reason, now)))
     }
 
     /// The instance on which a request is to decode, if that was picked as it arrived.
-    pub(super) fn decode_target(&self, request: u32) -> Option<usize> {
-        self.rules.target(request)
+    pub(super) fn decode_target(&self, request: RequestNumber) -> Option<usize> {
+        self.rules.target(request.0)
     }
 
     /// Writes what became of the requests that are held as the replay stops.
@@ -253,7 +255,7 @@ impl Arrivals {
 /// The error of a rule that leaves an arrival without an instance.
 #[cold]
 pub(super) fn no_instance(number: usize, cluster: &Cluster) -> Error {
-    let row = cluster.trace().origin(number as u32);
+    let row = cluster.trace().origin(RequestNumber(number as u32)).0;
     let rule = format!("must give an instance for every arrival, gave none for row {row}");
     Error::config("routing.on_arrival", rule)
 }

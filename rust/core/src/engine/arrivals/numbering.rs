@@ -1,6 +1,6 @@
 //! Numbers of requests in the order in which they arrive.
 
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// The place of each row of the trace while a source sends the rows in an order of its own.
 ///
@@ -38,9 +38,9 @@ impl Numbering {
             from = trace.len() - 1;
         }
         self.arrived += 1;
-        let moved = trace.origin(to as u32);
+        let moved = trace.origin(RequestNumber(to as u32));
         trace.swap(from, to);
-        self.places[moved as usize] = from as u32;
+        self.places[moved.index()] = from as u32;
         self.places[row as usize] = to as u32;
         to
     }
@@ -68,6 +68,6 @@ mod tests {
         let numbers: Vec<_> = [2, 0, 3, 1].map(|row| numbering.arrive(row, &mut trace)).into();
         assert_eq!(numbers, [0, 1, 2, 3]);
         assert_eq!(trace.prompt_tokens, [12, 10, 13, 11]);
-        assert_eq!([0, 1, 2, 3].map(|number| trace.origin(number)), [2, 0, 3, 1]);
+        assert_eq!([0, 1, 2, 3].map(|number| trace.origin(RequestNumber(number)).0), [2, 0, 3, 1]);
     }
 }

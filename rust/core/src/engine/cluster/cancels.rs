@@ -4,23 +4,24 @@ use super::Cluster;
 use crate::instance::{Cancelled, Origin};
 use crate::metrics::{Reason, Status};
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 impl Cluster {
     /// Whether a request has finished or was cancelled, and has left its instance.
-    pub(in crate::engine) fn has_ended(&self, request: u32) -> bool {
+    pub(in crate::engine) fn has_ended(&self, request: RequestNumber) -> bool {
         let ended = |&status: &u8| status == Status::Finished as u8 || status == Status::Cancelled as u8;
         // A request that has ended may be forgotten.
-        self.recorder.columns.status.get(request as usize).is_none_or(ended)
+        self.recorder.columns.status.get(request.index()).is_none_or(ended)
     }
 
     /// Whether a request was cancelled that has not left.
-    pub(in crate::engine) fn is_cancelled(&self, request: u32) -> bool {
-        self.recorder.is_cancelled(request as usize) && !self.has_ended(request)
+    pub(in crate::engine) fn is_cancelled(&self, request: RequestNumber) -> bool {
+        self.recorder.is_cancelled(request.index()) && !self.has_ended(request)
     }
 
     /// Whether a client sends a request again that has ended so.
-    pub(in crate::engine) fn may_be_repeated(&self, request: u32, status: Status) -> bool {
-        let reason = self.recorder.columns.reason[request as usize];
+    pub(in crate::engine) fn may_be_repeated(&self, request: RequestNumber, status: Status) -> bool {
+        let reason = self.recorder.columns.reason[request.index()];
         match status {
             Status::Cancelled => reason == Reason::TimedOut as u8,
             Status::Rejected => reason == Reason::Policy as u8,
@@ -45,21 +46,21 @@ impl Cluster {
     /// where the KV is.
     pub(in crate::engine) fn cancel(
         &mut self,
-        request: u32,
+        request: RequestNumber,
         reason: Reason,
         now: Ticks,
     ) -> Option<(usize, Origin)> {
-        self.recorder.cancel(request as usize, reason, now);
+        self.recorder.cancel(request.index(), reason, now);
         self.remove_cancelled(request, now)
     }
 
     /// Removes a request from its instance that was cancelled, now or once the step in progress has ended.
     pub(in crate::engine) fn remove_cancelled(
         &mut self,
-        request: u32,
+        request: RequestNumber,
         now: Ticks,
     ) -> Option<(usize, Origin)> {
-        let index = self.recorder.columns.place(request as usize) as usize;
+        let index = self.recorder.columns.place(request.index()) as usize;
         self.catch_up(index, now);
         self.truncate_run(index, now);
         let cancelled = self.at(index).cancel(request, now);

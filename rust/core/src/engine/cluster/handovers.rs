@@ -3,6 +3,7 @@
 use super::Cluster;
 use crate::instance::{MigratingRequest, Origin, Pull};
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 impl Cluster {
     /// Removes a request from the batch of its instance. Its blocks stay allocated until [`Self::free_migrated`].
@@ -142,7 +143,7 @@ impl Cluster {
     pub(in crate::engine) fn expire_offer(
         &mut self,
         index: usize,
-        request: u32,
+        request: RequestNumber,
         now: Ticks,
     ) -> Option<Origin> {
         let (origin, end) = self.at(index).expire_offer(request, now)?;

@@ -5,6 +5,7 @@ use crate::hint::rare;
 use crate::instance::{Asking, RequestView};
 use crate::policy::Gauge;
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// Updates of the knowledge of routers.
 impl Cluster {
@@ -42,7 +43,7 @@ impl Cluster {
         self.count_event();
         let happenings = self.happenings();
         let Self { instances, known, trace, recorder, .. } = self;
-        let view = RequestView::arriving(0, now, trace);
+        let view = RequestView::arriving(RequestNumber(0), now, trace);
         let no_request = Asking { view: &view, place: None };
         known.report((now, happenings), instances.len(), |index, (field, class)| {
             instances[index].effects(trace, recorder).field((field, class), now, &no_request)
@@ -66,7 +67,7 @@ impl Cluster {
     fn tell_relay(&mut self, step: u64, all: bool, now: Ticks) {
         self.sort_free();
         let Self { instances, known, trace, recorder, free, .. } = self;
-        let view = RequestView::arriving(0, now, trace);
+        let view = RequestView::arriving(RequestNumber(0), now, trace);
         let no_request = Asking { view: &view, place: None };
         for (index, instance) in instances.iter_mut().enumerate() {
             if all || free.binary_search(&index).is_ok() {

@@ -9,6 +9,7 @@ use crate::metrics::{Notice, Reason, Status};
 use crate::policy::InstField;
 use crate::time::Ticks;
 use crate::timeline::Reading;
+use crate::trace::RequestNumber;
 
 /// Requests.
 impl Cluster {
@@ -40,7 +41,7 @@ impl Cluster {
     pub(in crate::engine) fn send(&mut self, row: usize, index: usize, now: Ticks) {
         self.outstanding[index] += 1;
         self.count_routed(row, index);
-        let end = self.at(index).arrive(row as u32, now);
+        let end = self.at(index).arrive(RequestNumber(row as u32), now);
         self.reschedule(index, end, now);
         self.leave_if_done(index, now);
     }
@@ -58,7 +59,10 @@ impl Cluster {
     }
 
     /// The next phase change on an instance, in order of admission: of which request in which slot.
-    pub(in crate::engine) fn next_phase_change(&mut self, index: usize) -> Option<(PhaseChange, u32, u32)> {
+    pub(in crate::engine) fn next_phase_change(
+        &mut self,
+        index: usize,
+    ) -> Option<(PhaseChange, u32, RequestNumber)> {
         let instance = &mut self.instances[index];
         while let Some((change, slot)) = instance.outbox_mut().pop_phase_change() {
             let request = instance.request_in(slot);
@@ -101,7 +105,7 @@ impl Cluster {
 
     /// A field of an instance at this moment, which does not depend on a request.
     pub(in crate::engine) fn state(&mut self, index: usize, field: InstField, now: Ticks) -> f64 {
-        let view = RequestView::arriving(0, now, &self.trace);
+        let view = RequestView::arriving(RequestNumber(0), now, &self.trace);
         self.field(index, (field, 0), &Asking { view: &view, place: None }, now)
     }
 

@@ -4,7 +4,7 @@ use super::Cluster;
 use crate::error::Error;
 use crate::hint::rare;
 use crate::instance::Instance;
-use crate::time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
+use crate::time::{HORIZON, NEVER, Ticks};
 
 /// Steps.
 impl Cluster {
@@ -113,7 +113,7 @@ impl Cluster {
         for (index, instance) in self.instances.iter_mut().enumerate() {
             if let Some(end) = instance.stretch_step(ticks) {
                 if end > HORIZON {
-                    return Err(Error::ClockOverflow { seconds: now / TICKS_PER_SECOND, instance: index });
+                    return Err(Error::past_clock(now, index));
                 }
                 self.calendar.set(index, end);
             }

@@ -24,7 +24,7 @@ impl Cluster {
         let first = from + (from..status.len()).take_while(ended).count();
         // A request that has ended may hold blocks until the step after.
         let held = self.instances.iter().filter_map(Instance::oldest_request).min();
-        held.map_or(first, |held| first.min(held as usize)).max(from)
+        held.map_or(first, |held| first.min(held.index())).max(from)
     }
 
     /// Forgets the requests before `row`, and returns their columns.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::engine::fixtures::{cluster, row};
 use crate::time::NEVER;
+use crate::trace::RequestNumber;
 
 #[test]
 fn a_step_ends_when_its_cost_says_and_frees_its_instance() {
@@ -16,7 +17,7 @@ fn a_step_ends_when_its_cost_says_and_frees_its_instance() {
     cluster.end_steps(120);
     assert_eq!((cluster.settled(), cluster.outstanding(1)), (1, 0));
     assert_eq!(cluster.next_end(), (130, 0));
-    assert!(cluster.has_ended(0) && !cluster.has_ended(1));
+    assert!(cluster.has_ended(RequestNumber(0)) && !cluster.has_ended(RequestNumber(1)));
     cluster.end_steps(130);
     assert!(cluster.settled() == 2 && cluster.is_idle());
     assert_eq!(cluster.next_end().0, NEVER);

@@ -18,12 +18,13 @@ use crate::instance::{MigratingRequest, Origin, Pull, RequestView};
 use crate::metrics::NetworkStats;
 use crate::policy::Live;
 use crate::time::{NEVER, Ticks};
+use crate::trace::RequestNumber;
 
 /// A migration, from the moment at which it is decided.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Migration {
     /// The request, by its row.
-    pub(super) request: u32,
+    pub(super) request: RequestNumber,
     /// The slot of the request on the source.
     pub(super) slot: u32,
     /// The instance that it leaves.
@@ -38,7 +39,7 @@ pub(super) struct Migration {
 
 impl Migration {
     /// A migration of which nothing has been copied.
-    pub(super) fn new(request: u32, slot: u32, source: usize, target: usize) -> Self {
+    pub(super) fn new(request: RequestNumber, slot: u32, source: usize, target: usize) -> Self {
         Self { request, slot, source, target, copied: 0, void: false }
     }
 }
@@ -75,7 +76,7 @@ struct Delivery {
     /// Its target.
     target: usize,
     /// The request, by its row.
-    request: u32,
+    request: RequestNumber,
 }
 
 /// All migrations that have not ended.
@@ -88,7 +89,7 @@ pub(super) struct Migrations {
     /// How requests take memory on their targets, if they do before they are transferred.
     handover: Option<Handover>,
     /// When the sources of offered requests give up their KV, in order: the target and the request.
-    leases: VecDeque<(Ticks, usize, u32)>,
+    leases: VecDeque<(Ticks, usize, RequestNumber)>,
     /// Requests that were offered while the last step of their prompt runs.
     expected: Expected,
     /// The transfers, where they are recorded.
@@ -151,7 +152,7 @@ impl Migrations {
     }
 
     /// Whether a request is about to leave its instance.
-    pub(super) fn is_under_way(&self, request: u32) -> bool {
+    pub(super) fn is_under_way(&self, request: RequestNumber) -> bool {
         self.under_way.iter().any(|migration| migration.request == request)
     }
 
@@ -161,7 +162,13 @@ impl Migrations {
     }
 
     /// Removes the migration of a request that was asked to leave, and migrates it now.
-    pub(super) fn leave_as_asked(&mut self, slot: u32, request: u32, cluster: &mut Cluster, now: Ticks) {
+    pub(super) fn leave_as_asked(
+        &mut self,
+        slot: u32,
+        request: RequestNumber,
+        cluster: &mut Cluster,
+        now: Ticks,
+    ) {
         if let Some(at) = self.under_way.iter().position(|migration| migration.request == request) {
             let migration = Migration { slot, ..self.under_way.swap_remove(at) };
             self.leave(&migration, cluster, now);
@@ -230,7 +237,7 @@ impl Migrations {
     }
 
     /// An offer was accepted: nothing happens when its time is over.
-    fn forget_lease(&mut self, target: usize, request: u32) {
+    fn forget_lease(&mut self, target: usize, request: RequestNumber) {
         // Mostly the oldest offers are accepted first.
         let place = self.leases.iter().position(|lease| (lease.1, lease.2) == (target, request));
         if let Some(place) = place {
@@ -242,7 +249,7 @@ impl Migrations {
     pub(super) fn withdraw(
         &mut self,
         target: usize,
-        request: u32,
+        request: RequestNumber,
         origin: &Origin,
         cluster: &mut Cluster,
         now: Ticks,
@@ -356,7 +363,7 @@ impl Migrations {
     fn leave(&mut self, migration: &Migration, cluster: &mut Cluster, now: Ticks) {
         let &Migration { slot, source, target, copied, .. } = migration;
         let migrating = cluster.migrate_out(source, slot, now);
-        cluster.count_routed(migration.request as usize, target);
+        cluster.count_routed(migration.request.index(), target);
         if let Some(rules) = self.handover {
             let waits = if let Some(expected) = self.expected.remove(migrating.request) {
                 cluster.confirm(target, expected.slot, &migrating, now)
@@ -380,7 +387,7 @@ impl Migrations {
 }
 
 /// Removes a request that was cancelled while it was in transfer.
-fn leave_if_cancelled(request: u32, cluster: &mut Cluster, now: Ticks) {
+fn leave_if_cancelled(request: RequestNumber, cluster: &mut Cluster, now: Ticks) {
     if cluster.is_cancelled(request) {
         rare();
         cluster.remove_cancelled(request, now);
@@ -408,7 +415,7 @@ mod tests {
         let slot = cluster.instance(0).decoding()[0];
         cluster.catch_up(0, now);
         let view = cluster.view(0, slot, now);
-        migrations.begin(Migration::new(0, slot, 0, 1), &view, live, cluster, now);
+        migrations.begin(Migration::new(RequestNumber(0), slot, 0, 1), &view, live, cluster, now);
     }
 
     /// Ends the step of instance 0 and lets a request that was asked to leave do so.
@@ -429,7 +436,7 @@ mod tests {
         begin(&mut cluster, &mut migrations, None, 200);
         assert_eq!(cluster.next_end(), (221, 0));
         leave(&mut cluster, &mut migrations, 221);
-        assert!(!migrations.is_under_way(0));
+        assert!(!migrations.is_under_way(RequestNumber(0)));
         // 20 tokens of the prompt and one that was decoded, a byte each, and the latency.
         assert_eq!(migrations.next_delivery(), 221 + 21 + 7);
         assert_eq!(cluster.outstanding(0), 0);
@@ -475,9 +482,9 @@ mod tests {
         cluster.truncate_run(0, 200);
         cluster.end_steps(221);
         let slot = cluster.instance(0).decoding()[0];
-        migrations.leave_at_once(&Migration::new(0, slot, 0, 1), &mut cluster, 221);
+        migrations.leave_at_once(&Migration::new(RequestNumber(0), slot, 0, 1), &mut cluster, 221);
         migrations.deliver(&mut cluster, 227);
-        assert!(!migrations.is_under_way(0));
+        assert!(!migrations.is_under_way(RequestNumber(0)));
         // The sender's port was busy until 220: only the request itself is in transfer.
         assert_eq!(migrations.next_delivery(), 221 + 21 + 7);
     }

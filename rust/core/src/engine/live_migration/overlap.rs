@@ -11,12 +11,13 @@ use crate::engine::network::{Layers, Sent, Transfer};
 use crate::engine::transfer_log::TransferKind;
 use crate::instance::{Origin, Pull};
 use crate::time::{NEVER, Ticks};
+use crate::trace::RequestNumber;
 
 /// A request that was offered while the last step of its prompt runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExpectedRequest {
     /// The request, by its row.
-    request: u32,
+    request: RequestNumber,
     /// When the step ends.
     end: Ticks,
     /// The instance to which it was offered.
@@ -51,7 +52,7 @@ impl Expected {
     }
 
     /// Removes and returns a request, if it was offered.
-    pub(super) fn remove(&mut self, request: u32) -> Option<ExpectedRequest> {
+    pub(super) fn remove(&mut self, request: RequestNumber) -> Option<ExpectedRequest> {
         self.remove_first(|expected| expected.request == request)
     }
 
@@ -68,7 +69,7 @@ impl Migrations {
     /// gives one. Returns whether an instance may start a step because of that.
     pub(in crate::engine) fn offer_last_steps(
         &mut self,
-        target: impl Fn(u32) -> Option<usize>,
+        target: impl Fn(RequestNumber) -> Option<usize>,
         cluster: &mut Cluster,
         now: Ticks,
     ) -> bool {
@@ -111,7 +112,7 @@ impl Migrations {
         }
         let (bytes, count) = (
             cluster.instance(source).settings().moved_bytes(tokens),
-            cluster.instance(source).settings().kv_layers,
+            cluster.instance(source).settings().bytes.layers,
         );
         let sent = self.network.send_layers(transfer, &Layers::new(bytes, count, (since, left)), now);
         self.log.add(request, (source, target), TransferKind::Accepted, bytes, sent, now);

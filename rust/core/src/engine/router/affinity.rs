@@ -7,14 +7,14 @@
 use super::draws::mix;
 use crate::collections::Column;
 use crate::policy::AffinityKey;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// The hash of a request's key; `None` if it has none.
-pub(super) fn hash_of(key: AffinityKey, row: usize, trace: &Trace) -> Option<u64> {
+pub(super) fn hash_of(key: AffinityKey, request: RequestNumber, trace: &Trace) -> Option<u64> {
     let code = |column: &Option<Column<u32>>| {
         column
             .as_ref()
-            .map(|codes| codes[row])
+            .map(|codes| codes[request.index()])
             .filter(|&code| code != u32::MAX)
             .map(|code| mix(u64::from(code) + 1))
     };
@@ -23,7 +23,7 @@ pub(super) fn hash_of(key: AffinityKey, row: usize, trace: &Trace) -> Option<u64
         AffinityKey::Tenant => code(&trace.tenant),
         AffinityKey::Prefix(blocks) => {
             let prefix = trace.prefix.as_ref()?;
-            let ids = prefix.of(row);
+            let ids = prefix.of(trace.origin(request));
             let ids = &ids[..ids.len().min(blocks as usize)];
             ids.iter().copied().reduce(|hash, id| mix(hash) ^ id).map(|hash| mix(hash.wrapping_add(1)))
         }
@@ -72,7 +72,7 @@ mod tests {
         };
         let trace =
             Trace { prefix: Some(prefix), session: Some(vec![0, 1, 0, u32::MAX].into()), ..Trace::default() };
-        let of = |key, row| hash_of(key, row, &trace);
+        let of = |key, number| hash_of(key, RequestNumber(number), &trace);
         assert_eq!(of(AffinityKey::Prefix(2), 0), of(AffinityKey::Prefix(2), 1));
         assert_ne!(of(AffinityKey::Prefix(3), 0), of(AffinityKey::Prefix(3), 1));
         assert_eq!(of(AffinityKey::Prefix(2), 2), of(AffinityKey::Prefix(1), 0), "it has one block only");
@@ -81,5 +81,16 @@ mod tests {
         assert_ne!(of(AffinityKey::Session, 0), of(AffinityKey::Session, 1));
         assert_eq!(of(AffinityKey::Session, 3), None);
         assert_eq!(of(AffinityKey::Tenant, 0), None, "the trace has no tenants");
+    }
+
+    #[test]
+    fn a_prefix_is_that_of_the_row_which_arrives() {
+        let prefix =
+            PrefixIds { ends: vec![1, 2].into(), ids: vec![7, 8].into(), block_tokens: 16, outputs: None };
+        let hash = |trace: &Trace, number| hash_of(AffinityKey::Prefix(1), RequestNumber(number), trace);
+        let in_order = Trace { prefix: Some(prefix), ..Trace::default() };
+        let arrived = Trace { origins: Some(vec![1, 0, 1].into()), ..in_order.clone() };
+        assert_eq!([0, 1].map(|number| hash(&arrived, number)), [1, 0].map(|number| hash(&in_order, number)));
+        assert_eq!(hash(&arrived, 2), hash(&in_order, 1), "it is sent again");
     }
 }

@@ -40,7 +40,7 @@ impl CallbackView {
                     .to_vec()
             })
             .collect();
-        Self { request: request.to_vec(), instances, here: view.here(), row: view.row() }
+        Self { request: request.to_vec(), instances, here: view.here(), row: view.asked().index() }
     }
 }
 

@@ -39,7 +39,7 @@ use crate::policy::{
     AffinityKey, Alike, Blocks, Expr, InstField, Pick, Routing, Rule, Ties, sort_key_of, value_now,
 };
 use crate::time::Ticks;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// The decision of a rule about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Router {
             desks: (0..count).map(desk).collect(),
             uniform: instances
                 .iter()
-                .all(|instance| instance.settings().rejects_like(instances[0].settings())),
+                .all(|instance| instance.settings().refuses_like(instances[0].settings())),
             keeps_books: false,
             all: (0..n).collect(),
             able: Vec::new(),
@@ -238,7 +238,7 @@ impl Router {
             let asked = (prompt, output, trace.model_of(row));
             return Ok(Decision::of(self.fewest(rule, asked, cluster, now)));
         }
-        let view = RequestView::arriving(row as u32, now, cluster.trace());
+        let view = RequestView::arriving(RequestNumber(row as u32), now, cluster.trace());
         self.decide(rule, &Asking { view: &view, place: None }, cluster, now)
     }
 
@@ -252,7 +252,7 @@ impl Router {
         cluster: &mut Cluster,
         now: Ticks,
     ) -> Result<Option<usize>, Error> {
-        let view = RequestView::arriving(row as u32, now, cluster.trace());
+        let view = RequestView::arriving(RequestNumber(row as u32), now, cluster.trace());
         let asking = Asking { view: &view, place: None };
         let router = cluster.known().router_of(row);
         let mut books = self.desks[router].books.take();
@@ -287,12 +287,12 @@ impl Router {
         cluster: &mut Cluster,
         now: Ticks,
     ) -> Result<Decision, Error> {
-        let router = cluster.known().router_of(request.view.row as usize);
+        let router = cluster.known().router_of(request.view.request.index());
         let mut books = self.desks[router].books.take();
         if let Some(books) = &mut books {
             rare();
             books.catch_up(cluster, now);
-            books.look_up(request.view.row, cluster.trace());
+            books.look_up(request.view.request.0, cluster.trace());
         }
         let mut view = RouterView::of_request(cluster, request, now).with_books(books.as_deref());
         let decision = self.choose_and_record(rule, &mut view);
@@ -397,7 +397,7 @@ impl Router {
     /// The instance to which the hash of a key of the request leads.
     #[inline(never)]
     fn by_hash(&mut self, key: AffinityKey, within: Option<&[u32]>, view: &RouterView) -> Decision {
-        let hash = affinity::hash_of(key, view.row(), view.cluster().trace());
+        let hash = affinity::hash_of(key, view.asked(), view.cluster().trace());
         pick::list_able(within, view, self.uniform, &mut self.able);
         let able = self.able.iter().copied();
         Decision::of(hash.and_then(|hash| affinity::instance_for(hash, able)))
@@ -467,7 +467,7 @@ impl Router {
         } else {
             let Desk { turns, draws: [decode, others], .. } = &mut self.desks[view.router()];
             let draws = if view.is_decode() { decode } else { others };
-            let mut memory = Memory { turn: &mut turns[pick.turn], draws, row: view.row() };
+            let mut memory = Memory { turn: &mut turns[pick.turn], draws, row: view.asked().index() };
             equals::lowest(pick, view, able, &mut memory)?
         };
         view.set_candidate(picked);

@@ -12,7 +12,7 @@ use crate::policy::{
     Expr, Field, Flip, InstField, InstanceRef, Linear, Moment, Number, ReqField, Scope, Validity, holds_now,
 };
 use crate::time::Ticks;
-use crate::trace::ANY_MODEL;
+use crate::trace::{ANY_MODEL, RequestNumber};
 
 /// The request and the instances that a rule sees.
 pub(in crate::engine) struct RouterView<'a> {
@@ -42,7 +42,7 @@ impl<'a> RouterView<'a> {
     /// The view of a rule that picks an instance for `request`.
     pub(super) fn of_request(cluster: &'a mut Cluster, request: &'a Asking<'a>, now: Ticks) -> Self {
         let here = request.place.map(|(index, _)| index);
-        let router = Some(cluster.known().router_of(request.view.row as usize));
+        let router = Some(cluster.known().router_of(request.view.request.index()));
         Self {
             cluster,
             now,
@@ -89,7 +89,7 @@ impl<'a> RouterView<'a> {
     /// The owner of the last node that the request's prompt touches in the router's tree of these pools, if the tree has
     /// more than the share `above` of the prompt, and the owner is in these pools.
     pub(super) fn prompt_owner(&self, above: f64, within: Option<&[u32]>) -> Option<usize> {
-        let matched = self.books?.matched(self.request.view.row, within, self.cluster.trace())?;
+        let matched = self.books?.matched(self.asked().0, within, self.cluster.trace())?;
         let owner = Some(matched.owner).filter(|_| matched.share > above)?;
         within.is_none_or(|roles| self.cluster.roles().is_in(owner, roles)).then_some(owner)
     }
@@ -102,7 +102,7 @@ impl<'a> RouterView<'a> {
 
     /// The model that the request names.
     pub(super) fn model(&self) -> u32 {
-        if self.asks { self.cluster.trace().model_of(self.row()) } else { ANY_MODEL }
+        if self.asks { self.cluster.trace().model_of(self.asked().index()) } else { ANY_MODEL }
     }
 
     /// The number of instances.
@@ -135,9 +135,9 @@ impl<'a> RouterView<'a> {
         self.cluster.known().is_reported()
     }
 
-    /// The row of the request in the trace.
-    pub(super) fn row(&self) -> usize {
-        self.request.view.row as usize
+    /// The request that is asked about.
+    pub(super) fn asked(&self) -> RequestNumber {
+        self.request.view.request
     }
 
     /// The instance of the request, or the source of a pair.
@@ -157,7 +157,7 @@ impl<'a> RouterView<'a> {
 
     /// Has an instance change its pool, as a rule says. Returns whether it is in that pool then, or on its way.
     pub(super) fn flip(&mut self, index: usize, flip: &Flip) -> bool {
-        let request = (flip.moment != Moment::Monitor).then_some(self.request.view.row);
+        let request = (flip.moment != Moment::Monitor).then_some(self.asked().0);
         let cause = Cause::Rule(flip.moment, request);
         self.cluster.flip(index, Flipping { to: flip.to, keep: flip.keep, cause }, self.now)
     }
@@ -263,7 +263,7 @@ impl Scope for RouterView<'_> {
     }
 
     fn column(&self, index: u32) -> f64 {
-        self.cluster.trace().number(index, self.request.view.row as usize)
+        self.cluster.trace().number(index, self.asked().index())
     }
 
     fn instances(&self) -> usize {

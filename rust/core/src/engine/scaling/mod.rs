@@ -13,11 +13,12 @@ use super::router::RouterView;
 use crate::instance::{Asking, RequestView};
 use crate::policy::{Choice, Moment, Scale, holds_now, value_now};
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 pub(super) use history::History;
 
 /// Sets the size of a pool. If `wanted` is not a number, nothing changes.
 pub(super) fn run(scale: &Scale, history: &mut History, cluster: &mut Cluster, now: Ticks) {
-    let view = RequestView::arriving(0, now, cluster.trace());
+    let view = RequestView::arriving(RequestNumber(0), now, cluster.trace());
     let no_request = Asking { view: &view, place: None };
     let mut reader = RouterView::of_pair(cluster, &no_request, (0, 0), now);
     if scale.when.as_ref().is_some_and(|when| !holds_now(when, &mut reader)) {
@@ -45,7 +46,7 @@ fn candidates(
     now: Ticks,
     may: impl Fn(&Roles, usize) -> bool,
 ) -> Vec<usize> {
-    let view = RequestView::arriving(0, now, cluster.trace());
+    let view = RequestView::arriving(RequestNumber(0), now, cluster.trace());
     let mut found = ranked(choice, cluster, &Asking { view: &view, place: None }, now);
     found.retain(|&index| may(cluster.roles(), index));
     found

@@ -5,6 +5,7 @@
 
 use super::progress::{Cycle, Periodic};
 use crate::kv::BlockSize;
+use crate::trace::RequestNumber;
 
 /// Members counted by place in the period and by residue.
 #[derive(Debug, Clone)]
@@ -18,9 +19,9 @@ pub(super) struct CyclicNeeds {
     steps: u64,
     /// Blocks that the next step needs.
     next: u64,
-    /// The members that have joined since the latest step, by row, and the blocks that each lacks of those that it would hold
+    /// The members that have joined since the latest step, and the blocks that each lacks of those that it would hold
     /// had it taken that step.
-    joined: Vec<(u32, u64)>,
+    joined: Vec<(RequestNumber, u64)>,
 }
 
 /// The members at a place of the period.
@@ -71,18 +72,18 @@ impl CyclicNeeds {
     }
 
     /// Notes that a member joins, which lacks blocks of those that it would hold had it taken the latest step.
-    pub(super) fn join(&mut self, row: u32, owed: u64) {
-        self.joined.push((row, owed));
+    pub(super) fn join(&mut self, request: RequestNumber, owed: u64) {
+        self.joined.push((request, owed));
     }
 
     /// Blocks that a member lacks until it takes its first step.
-    pub(super) fn owed(&self, row: u32) -> u64 {
-        self.joined.iter().find(|joined| joined.0 == row).map_or(0, |joined| joined.1)
+    pub(super) fn owed(&self, request: RequestNumber) -> u64 {
+        self.joined.iter().find(|joined| joined.0 == request).map_or(0, |joined| joined.1)
     }
 
     /// Removes a member.
-    pub(super) fn remove(&mut self, row: u32, (cycle, offset): (Cycle, i64), needed: u64) {
-        self.joined.retain(|joined| joined.0 != row);
+    pub(super) fn remove(&mut self, request: RequestNumber, (cycle, offset): (Cycle, i64), needed: u64) {
+        self.joined.retain(|joined| joined.0 != request);
         let place = &mut self.places[usize::from(cycle)];
         place.members -= 1;
         place.offsets[residue(self.block, offset)] -= 1;

@@ -12,6 +12,7 @@ use crate::instance::request::{Phase, Slot};
 use crate::instance::tiers::Wanted;
 use crate::kv::{Block, ContentOwner, Tier};
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 impl Effects<'_> {
     /// Sorts the queue by the tokens that the prefix cache has of each request, if it is
@@ -20,7 +21,7 @@ impl Effects<'_> {
         let QueueOrder::LongestPrefix { most } = self.on.settings.scheduler.order else { return };
         let gpu = self.on.kv.gpu();
         self.on.queues.waiting_mut().sort_by_key(most, |queued| {
-            let prompt = self.trace.prompt_tokens[queued.request as usize];
+            let prompt = self.trace.prompt_tokens[queued.request.index()];
             let owner = ContentOwner::of_prompt(self.trace.origin(queued.request), prompt);
             u32::MAX - gpu.matched(owner, prompt)
         });
@@ -105,13 +106,11 @@ impl Effects<'_> {
     }
 
     /// Adds a request that has not run.
-    pub(super) fn add_request(&mut self, request: u32) -> Slot {
-        let (row, trace) = (request as usize, self.trace);
-        let arrival = trace.arrival[row];
-        let slot = self.on.requests.insert(request, trace.prompt_tokens[row], trace.output_tokens[row]);
+    pub(super) fn add_request(&mut self, request: RequestNumber) -> Slot {
+        let arrival = self.trace.arrival[request.index()];
+        let slot = self.on.requests.enter(request, self.trace);
         self.cut_output(slot);
         self.forget_drafts(slot);
-        self.on.requests[slot].row.index = trace.origin(request);
         self.on.requests[slot].times.came_at = arrival;
         self.on.observers.readers.open(slot, arrival);
         slot
@@ -123,7 +122,7 @@ impl Effects<'_> {
         if self.trace.waits.cancels.tokens.is_some() {
             rare();
             let state = &mut self.on.requests[slot];
-            state.output = self.trace.last_token(state.request as usize);
+            state.output = self.trace.last_token(state.request);
         }
     }
 
@@ -172,7 +171,7 @@ impl Effects<'_> {
 
     /// Adds a decode whose KV is on the GPU to the decode set, which runs in this step.
     fn join_late(&mut self, slot: Slot, part: Part) {
-        let reasoning = self.trace.reasoning(self.on.requests[slot].request as usize);
+        let reasoning = self.trace.reasoning(self.on.requests[slot].request.index());
         self.on.batch.admit_late(slot, part, reasoning, &mut self.on.requests);
         let state = &mut self.on.requests[slot];
         self.on.kv.register(state.owner(), state.computed + 1, &mut state.blocks);

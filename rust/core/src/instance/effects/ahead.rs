@@ -135,7 +135,7 @@ impl Effects<'_> {
             && let Some(adapters) = &mut self.on.observers.adapters
         {
             rare();
-            adapters.end(self.trace.adapter_of(state.request as usize));
+            adapters.end(self.trace.adapter_of(state.request.index()));
         }
     }
 

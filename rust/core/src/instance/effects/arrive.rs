@@ -4,14 +4,15 @@ use super::Effects;
 use crate::hint::rare;
 use crate::instance::queues::Queued;
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 impl Effects<'_> {
     /// Queues a request. Returns when the run in progress now ends, if the arrival
     /// truncates it.
-    pub(crate) fn arrive(&mut self, request: u32, now: Ticks) -> Option<Ticks> {
+    pub(crate) fn arrive(&mut self, request: RequestNumber, now: Ticks) -> Option<Ticks> {
         self.apply_head(now);
         self.on.observers.stats.count_waiting(self.waiting(), now);
-        let row = request as usize;
+        let row = request.index();
         let prompt = self.trace.prompt_tokens[row];
         let prefill = if self.on.settings.predicts { self.on.settings.predicted_prefill(prompt) } else { 0 };
         self.on.observers.load.add_arrival(prompt, prefill);
@@ -40,7 +41,7 @@ impl Effects<'_> {
         // While the head of the queue is blocked, a later arrival cannot be admitted before
         // the next completion, which ends the run anyway; unless its rank drifts, or limits
         // depend on it.
-        if self.on.settings.any_arrival_counts {
+        if self.on.settings.limits.any_arrival_counts {
             rare();
             self.on.run.truncate(now)
         } else if held {
@@ -56,7 +57,7 @@ impl Effects<'_> {
 
     /// Adds a new request to the ranking. Returns whether it is the best queued one, or may be selected.
     #[inline(never)]
-    fn rank_arrival(&mut self, request: u32, now: Ticks) -> bool {
+    fn rank_arrival(&mut self, request: RequestNumber, now: Ticks) -> bool {
         let Some(mut ranks) = self.ranks() else { return false };
         if ranks.keep_arrivals() {
             return ranks.add_arrival(request, now);

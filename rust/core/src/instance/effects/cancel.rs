@@ -15,6 +15,7 @@ use crate::instance::ranking::List;
 use crate::instance::request::{Phase, Slot};
 use crate::kv::Tier;
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// The way in which a cancelled request leaves its instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub(crate) enum Cancelled {
 
 impl Effects<'_> {
     /// Has a request leave that was cancelled. The run in progress has been truncated.
-    pub(crate) fn cancel(&mut self, request: u32, now: Ticks) -> Cancelled {
+    pub(crate) fn cancel(&mut self, request: RequestNumber, now: Ticks) -> Cancelled {
         let Some(slot) = self.on.requests.find(request) else {
             if self.on.requests.is_read(request) {
                 return Cancelled::Later;
@@ -82,8 +83,8 @@ impl Effects<'_> {
     #[inline(never)]
     pub(super) fn is_cut_short(&self, slot: Slot) -> bool {
         let state = &self.on.requests[slot];
-        let row = state.request as usize;
-        self.recorder.is_cancelled(row) || state.output < state.row.output
+        let row = state.request.index();
+        self.recorder.is_cancelled(row) || state.output < state.entry.output
     }
 
     /// Removes a request from the batch, between two steps.
@@ -105,7 +106,7 @@ impl Effects<'_> {
     }
 
     /// Removes a request that waits and has no slot.
-    fn cancel_arrival(&mut self, request: u32, now: Ticks) {
+    fn cancel_arrival(&mut self, request: RequestNumber, now: Ticks) {
         self.on.observers.stats.count_waiting(self.waiting(), now);
         let ranked = self.on.ranking.as_mut().is_some_and(|ranking| ranking.remove_arrival(request));
         if !ranked {

@@ -3,12 +3,12 @@
 use crate::instance::Part;
 use crate::instance::request::{Phase, Slot};
 use crate::kv::ContentOwner;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// The request that is admitted next, if it fits.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::instance) struct Candidate {
-    pub(in crate::instance) request: u32,
+    pub(in crate::instance) request: RequestNumber,
     pub(in crate::instance) place: Place,
     pub(in crate::instance) phase: Phase,
     /// The owner of the content of its blocks.
@@ -23,8 +23,8 @@ pub(in crate::instance) struct Candidate {
 
 impl Candidate {
     /// A request that was never admitted.
-    pub(in crate::instance) fn new(request: u32, place: Place, trace: &Trace) -> Self {
-        let prompt = trace.prompt_tokens[request as usize];
+    pub(in crate::instance) fn new(request: RequestNumber, place: Place, trace: &Trace) -> Self {
+        let prompt = trace.prompt_tokens[request.index()];
         let owner = ContentOwner::of_prompt(trace.origin(request), prompt);
         Self { request, place, phase: Phase::Preempted, owner, target: prompt, computed: 0, blocks: 0 }
     }

@@ -57,7 +57,7 @@ impl Effects<'_> {
     /// Adds a request to the decode set whose tokens are all computed but the latest.
     #[inline]
     pub(super) fn join_decode_set(&mut self, slot: Slot) {
-        let reasoning = self.trace.reasoning(self.on.requests[slot].request as usize);
+        let reasoning = self.trace.reasoning(self.on.requests[slot].request.index());
         self.on.batch.join_decode_set(slot, reasoning, &mut self.on.requests);
     }
 
@@ -77,7 +77,7 @@ impl Effects<'_> {
         let gap = (state.generated > 1).then(|| now - state.times.last_token);
         state.times.max_gap = state.times.max_gap.max(gap.unwrap_or(0));
         state.times.last_token = now;
-        let reasoning = self.trace.reasoning(state.request as usize).unwrap_or(0);
+        let reasoning = self.trace.reasoning(state.request.index()).unwrap_or(0);
         state.answering |= state.generated == reasoning.max(1);
         self.observe(Fact::Yielded { start, gap }, slot, now);
     }

@@ -26,7 +26,7 @@ impl Effects<'_> {
     /// An expected request has left its source: it counts here from now on. Returns whether its offer is still to be accepted.
     pub(crate) fn confirm(&mut self, slot: Slot, migrating: &MigratingRequest, now: Ticks) -> bool {
         self.apply_head(now);
-        self.recorder.columns.last_instance[migrating.request as usize] = self.on.settings.index;
+        self.recorder.columns.last_instance[migrating.request.index()] = self.on.settings.index;
         let state = &mut self.on.requests[slot];
         debug_assert_eq!(
             state.computed, migrating.kv_tokens,

@@ -42,11 +42,11 @@ impl Effects<'_> {
     fn write_unfinished(&mut self, latest: Ticks) {
         self.release_all(latest);
         for queued in self.on.queues.waiting().iter().filter(|queued| queued.slot.is_none()) {
-            self.recorder.columns.status[queued.request as usize] = Status::Waiting as u8;
+            self.recorder.columns.status[queued.request.index()] = Status::Waiting as u8;
         }
         if let Some(ranking) = &self.on.ranking {
-            for row in ranking.rows_without_slot() {
-                self.recorder.columns.status[row as usize] = Status::Waiting as u8;
+            for request in ranking.without_slots() {
+                self.recorder.columns.status[request.index()] = Status::Waiting as u8;
             }
         }
         let running: Vec<_> = self.on.batch.order().current(&self.on.requests).collect();

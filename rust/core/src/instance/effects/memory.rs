@@ -42,18 +42,20 @@ impl Effects<'_> {
         }
         let state = &mut self.on.requests[slot];
         // A request that was moved to another instance may return, and a cancelled one may be sent again.
-        let returns = state.generated < state.output || self.recorder.is_cancelled(state.request as usize);
+        let returns = state.generated < state.output || self.recorder.is_cancelled(state.request.index());
         self.on.kv.release(state.owner(), state.computed, returns, &mut state.blocks);
     }
 
     /// Tells the KV cache which request is going to release its blocks.
     pub(super) fn begin_release(&mut self, slot: Slot, now: Ticks) {
-        let (row, trace) = (self.on.requests[slot].request, self.trace);
+        let (request, trace) = (self.on.requests[slot].request, self.trace);
         self.on.kv.begin_release(now, |field| match field {
             Field::Req(field) => {
-                RequestView::arriving(row, now, trace).field(field, trace, &mut Validity::EVER.clone()).value
+                RequestView::arriving(request, now, trace)
+                    .field(field, trace, &mut Validity::EVER.clone())
+                    .value
             }
-            Field::Column(column) => trace.number(column, row as usize),
+            Field::Column(column) => trace.number(column, request.index()),
             _ => 0.0,
         });
     }

@@ -14,12 +14,13 @@ use crate::instance::request::{Phase, RequestState, Slot};
 use crate::kv::Tier;
 use crate::metrics::{RequestTotals, Status};
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// A request between two instances.
 #[derive(Debug)]
 pub(crate) struct MigratingRequest {
     /// Row in the trace.
-    pub(crate) request: u32,
+    pub(crate) request: RequestNumber,
     /// When it was migrated out.
     pub(crate) left: Ticks,
     /// Tokens whose KV is transferred.
@@ -112,7 +113,7 @@ impl Effects<'_> {
         self.apply_head(now);
         self.on.observers.stats.count_waiting(self.waiting(), now);
         let slot = self.insert_migrated(migrated, Phase::MigratedIn, now);
-        let row = migrated.request as usize;
+        let row = migrated.request.index();
         let state = &mut self.on.requests[slot];
         let blocks = self.on.settings.blocks_for(migrated.kv_tokens);
         self.on.kv.receive(migrated.kv_tokens, blocks, &mut state.blocks);
@@ -143,17 +144,11 @@ impl Effects<'_> {
 
     /// Adds a request that comes from another instance, without its load and its reader.
     pub(super) fn place_migrated(&mut self, migrated: &MigratingRequest, phase: Phase, now: Ticks) -> Slot {
-        let row = migrated.request as usize;
         let RequestTotals { generated, preemptions, max_gap } = migrated.totals;
-        let slot = self.on.requests.insert(
-            migrated.request,
-            self.trace.prompt_tokens[row],
-            self.trace.output_tokens[row],
-        );
+        let slot = self.on.requests.enter(migrated.request, self.trace);
         self.cut_output(slot);
         self.forget_drafts(slot);
-        self.on.requests[slot].row.index = self.trace.origin(migrated.request);
-        let answers = self.trace.is_answering(row, generated);
+        let answers = self.trace.is_answering(migrated.request.index(), generated);
         let state = &mut self.on.requests[slot];
         state.phase = phase;
         (state.computed, state.generated, state.preemptions) = (migrated.kv_tokens, generated, preemptions);

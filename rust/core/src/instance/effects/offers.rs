@@ -8,6 +8,7 @@ use crate::instance::queues::Queued;
 use crate::instance::request::{Phase, Slot};
 use crate::kv::{Block, Tier};
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 impl Effects<'_> {
     /// Offers a request to this instance, which holds its blocks at `origin`. Returns when the
@@ -21,7 +22,7 @@ impl Effects<'_> {
     ) -> Option<Ticks> {
         self.apply_head(now);
         let slot = self.insert_migrated(migrating, Phase::Offered, now);
-        self.recorder.columns.last_instance[migrating.request as usize] = self.on.settings.index;
+        self.recorder.columns.last_instance[migrating.request.index()] = self.on.settings.index;
         self.on.transfers.offer(self.offer_of(slot, origin));
         self.on.run.truncate(now)
     }
@@ -99,7 +100,11 @@ impl Effects<'_> {
     /// Returns whether the request was not accepted, and when the run in progress now ends, if
     /// that changed.
     #[inline(never)]
-    pub(crate) fn expire_offer(&mut self, request: u32, now: Ticks) -> Option<(Origin, Option<Ticks>)> {
+    pub(crate) fn expire_offer(
+        &mut self,
+        request: RequestNumber,
+        now: Ticks,
+    ) -> Option<(Origin, Option<Ticks>)> {
         // It may be another offer of the request, which has been here since the one whose lease ends.
         let lease = self.on.settings.handover?.lease?;
         let due = |offer: &Offer| offer.request == request && offer.origin.left.saturating_add(lease) <= now;

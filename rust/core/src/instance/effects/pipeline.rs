@@ -9,9 +9,9 @@ use crate::instance::batch::Flying;
 use crate::instance::observers::{Ended, Fact, Lengths, Steps};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::run::{Passing, Pipeline, Run};
-use crate::instance::scheduler::Stages;
+use crate::instance::scheduler::{Formed, Stages};
 use crate::series::Series;
-use crate::time::{HORIZON, TICKS_PER_SECOND, Ticks};
+use crate::time::{HORIZON, Ticks};
 
 impl Effects<'_> {
     /// Forms batches while the pipeline has places for them. Returns when the next batch leaves it, or when to return.
@@ -22,19 +22,18 @@ impl Effects<'_> {
     #[inline(never)]
     pub(in crate::instance) fn fill_pipeline(&mut self, now: Ticks) -> Result<Option<Ticks>, Error> {
         self.count_pipeline(now);
-        let mut returns = None;
+        let mut retry_at = None;
         loop {
             while self.run.pipeline().is_some_and(Pipeline::has_room) {
-                let before = self.run.pipeline().map_or(0, Pipeline::len);
-                returns = Stages::new(self.again(), now).begin()?;
-                let formed = self.run.pipeline().map_or(0, Pipeline::len) > before;
-                if !formed && !self.on.run.pipeline_mut().is_some_and(Pipeline::add_empty) {
+                let Formed::Nothing(retry) = Stages::new(self.again(), now).begin()? else { continue };
+                retry_at = retry;
+                if !self.on.run.pipeline_mut().is_some_and(Pipeline::add_empty) {
                     break;
                 }
             }
             let Some(pipeline) = self.on.run.pipeline_mut() else { return Ok(None) };
             if !pipeline.drop_empty(now) {
-                return Ok(pipeline.next_end().or(returns));
+                return Ok(pipeline.next_end().or(retry_at));
             }
         }
     }
@@ -53,8 +52,7 @@ impl Effects<'_> {
         let Some(pipeline) = self.on.run.pipeline_mut() else { return Ok(run.end()) };
         let end = pipeline.pass(run.start, run.copying.saturating_add(run.series.first));
         if end > HORIZON {
-            let seconds = run.start / TICKS_PER_SECOND;
-            return Err(Error::ClockOverflow { seconds, instance: self.on.settings.index as usize });
+            return Err(Error::past_clock(run.start, self.on.settings.index as usize));
         }
         (run.copying, run.series) = (0, Series { first: end - run.start, slope: 0 });
         let record = self.on.observers.log.take_current();

@@ -26,7 +26,7 @@ impl Effects<'_> {
             for slot in decoding.into_iter().filter(|&slot| !self.on.requests[slot].phase.has_ended()) {
                 requests += 1;
                 generated += u64::from(self.on.seen_generated(slot));
-                outputs += u64::from(self.trace.output_tokens[self.on.requests[slot].request as usize]);
+                outputs += u64::from(self.trace.output_tokens[self.on.requests[slot].request.index()]);
             }
             (requests, generated, outputs)
         });

@@ -170,8 +170,8 @@ impl Effects<'_> {
     fn note_first_decodes(&mut self, run: &Run) {
         if self.on.transfers.has_admitted() {
             rare();
-            for row in self.on.transfers.drain_admitted() {
-                self.recorder.columns.first_decode[row as usize] += run.after(1) - run.start;
+            for request in self.on.transfers.drain_admitted() {
+                self.recorder.columns.first_decode[request.index()] += run.after(1) - run.start;
             }
         }
     }
@@ -288,7 +288,7 @@ impl Effects<'_> {
     #[inline(never)]
     fn pass_milestone(&mut self, (slot, generated): (Slot, u32), step: u64, (start, end): (Ticks, Ticks)) {
         let state = &mut self.on.requests[slot];
-        state.answering |= self.trace.reasoning(state.request as usize) == Some(generated);
+        state.answering |= self.trace.reasoning(state.request.index()) == Some(generated);
         self.observe(Fact::Passed { generated, step, start }, slot, end);
     }
 

@@ -8,6 +8,7 @@ use crate::instance::run::Run;
 use crate::instance::tiers::{HostTier, Wanted};
 use crate::kv::{Block, ContentOwner, Tier};
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// The event after a step without tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl Effects<'_> {
             self.on.kv.forget_given();
             tier.open(&self.on.kv.take_lost(), now);
             for request in tier.take_joined() {
-                let tokens = self.trace.prompt_tokens[request as usize];
+                let tokens = self.trace.prompt_tokens[request.index()];
                 let owner = ContentOwner::of_prompt(self.trace.origin(request), tokens);
                 let cached = self.on.kv.gpu().matched(owner, tokens) * self.on.settings.block.tokens();
                 tier.prefetch((request, owner), (tokens, cached), self.on.kv.gpu());
@@ -56,7 +57,7 @@ impl Effects<'_> {
     }
 
     /// Notes that a request is passed over, as the lookup of its chunks has no answer yet.
-    pub(in crate::instance) fn put_off(&mut self, request: u32) {
+    pub(in crate::instance) fn put_off(&mut self, request: RequestNumber) {
         if let Some(tier) = self.on.tier.as_deref_mut() {
             tier.put_off(request);
         }

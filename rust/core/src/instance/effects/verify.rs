@@ -87,9 +87,9 @@ impl Effects<'_> {
         let state = &self.on.requests[slot];
         let set = self.on.batch.decode_set();
         let Some(ahead) = set.blocks_ahead(state) else { return false };
-        let reasoning = self.trace.reasoning(state.request as usize);
+        let reasoning = self.trace.reasoning(state.request.index());
         state.blocks.count() <= ahead
-            && self.on.settings.never_cuts(state)
+            && self.on.settings.limits.never_cuts(state)
             && !self.on.kv.gpu().shares_output(state.owner())
             && set.plain_steps(state, reasoning) > 0
     }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::config::{Handover, Overlap};
 use crate::instance::request::Slot;
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// How an instance accepts requests that are handed over to it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,7 +69,7 @@ pub(in crate::instance) struct Offer {
     /// Its slot on the target.
     pub(in crate::instance) slot: Slot,
     /// Its row in the trace.
-    pub(in crate::instance) request: u32,
+    pub(in crate::instance) request: RequestNumber,
     /// Tokens whose KV is to be received.
     pub(in crate::instance) tokens: u32,
     /// Blocks that it needs.
@@ -97,7 +98,7 @@ pub(crate) struct Transfers {
     /// Accepted requests, until the engine asks for them.
     pulls: Vec<Pull>,
     /// Rows of the received requests that were admitted in the step in progress.
-    admitted: Vec<u32>,
+    admitted: Vec<RequestNumber>,
 }
 
 impl Transfers {
@@ -198,7 +199,7 @@ impl Transfers {
     }
 
     /// A received request, in row `request`, is admitted.
-    pub(crate) fn admit(&mut self, slot: Slot, request: u32) {
+    pub(crate) fn admit(&mut self, slot: Slot, request: RequestNumber) {
         self.admitted.push(request);
         if let Some(at) = self.received.iter().position(|&other| other == slot) {
             self.received.remove(at);
@@ -206,7 +207,7 @@ impl Transfers {
     }
 
     /// A request, in row `request`, is preempted in the step that is formed: if that admitted it, it does not run.
-    pub(crate) fn preempt(&mut self, request: u32) {
+    pub(crate) fn preempt(&mut self, request: RequestNumber) {
         self.admitted.retain(|&admitted| admitted != request);
     }
 
@@ -216,7 +217,7 @@ impl Transfers {
     }
 
     /// Removes and returns the rows of these requests.
-    pub(crate) fn drain_admitted(&mut self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn drain_admitted(&mut self) -> impl Iterator<Item = RequestNumber> + '_ {
         self.admitted.drain(..)
     }
 
@@ -272,7 +273,7 @@ mod tests {
 
     fn offer(slot: Slot, tokens: u32, blocks: u64) -> Offer {
         let origin = Origin { instance: 3, slot: 7, left: 5, since: 5, copied: 0 };
-        Offer { slot, request: slot + 10, tokens, blocks, answers: true, origin }
+        Offer { slot, request: RequestNumber(slot + 10), tokens, blocks, answers: true, origin }
     }
 
     const RULES: Handover =
@@ -297,13 +298,13 @@ mod tests {
         transfers.receive(0, true);
         assert_eq!((transfers.receiving(), transfers.wanted().0, transfers.received()), (0, 50, 1));
         assert_eq!(transfers.first_received(|_| true), Some(0));
-        transfers.admit(0, 10);
+        transfers.admit(0, RequestNumber(10));
         assert_eq!(
             (transfers.drain_admitted().collect::<Vec<_>>(), transfers.has_admitted()),
-            (vec![10], false)
+            (vec![RequestNumber(10)], false)
         );
         assert_eq!(transfers.received(), 0);
-        assert_eq!(transfers.first_offer().map(|offer| offer.request), Some(11));
+        assert_eq!(transfers.first_offer().map(|offer| offer.request.0), Some(11));
     }
 
     #[test]
@@ -314,7 +315,7 @@ mod tests {
             transfers.accept(10);
             transfers.receive(slot, true);
         }
-        transfers.admit(0, 10);
+        transfers.admit(0, RequestNumber(10));
         assert_eq!((transfers.first_received(|_| true), transfers.received()), (Some(1), 1));
         assert_eq!(transfers.first_received(|slot| slot != 1), None);
     }
@@ -326,10 +327,10 @@ mod tests {
             transfers.offer(offer(slot, 10, 1));
             transfers.accept(10);
             transfers.receive(slot, true);
-            transfers.admit(slot, slot + 10);
+            transfers.admit(slot, RequestNumber(slot + 10));
         }
-        transfers.preempt(10);
-        assert_eq!(transfers.drain_admitted().collect::<Vec<_>>(), [11]);
+        transfers.preempt(RequestNumber(10));
+        assert_eq!(transfers.drain_admitted().collect::<Vec<_>>(), [RequestNumber(11)]);
     }
 
     #[test]
@@ -341,8 +342,11 @@ mod tests {
         transfers.accept(10);
         assert_eq!(transfers.answering(), 2);
         transfers.receive(0, true);
-        assert!(transfers.withdraw(|offer| offer.request == 10).is_none(), "it was accepted");
-        assert_eq!(transfers.withdraw(|offer| offer.request == 12).map(|offer| offer.slot), Some(2));
+        assert!(transfers.withdraw(|offer| offer.request == RequestNumber(10)).is_none(), "it was accepted");
+        assert_eq!(
+            transfers.withdraw(|offer| offer.request == RequestNumber(12)).map(|offer| offer.slot),
+            Some(2)
+        );
         assert_eq!((transfers.answering(), transfers.wanted_blocks()), (0, (1, 1)));
         transfers.withdraw(|_| true);
         assert_eq!((transfers.answering(), transfers.offered()), (0, 0));
@@ -394,7 +398,7 @@ mod tests {
         assert!(transfers.may_accept(&half_of_9, 4) && transfers.may_accept(&any, 4));
         transfers.receive(0, true);
         assert!(transfers.may_accept(&one, 4) && !transfers.may_accept(&half, 4));
-        transfers.admit(0, 10);
+        transfers.admit(0, RequestNumber(10));
         assert!(transfers.may_accept(&half, 0));
     }
 }

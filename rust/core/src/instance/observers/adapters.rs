@@ -64,7 +64,7 @@ impl Adapters {
     /// Notes a request that runs from now on, or no longer.
     #[inline(never)]
     pub(super) fn observe(&mut self, fact: Fact, of: Subject) {
-        let Some(adapter) = of.trace.adapter_of(of.row()) else { return };
+        let Some(adapter) = of.trace.adapter_of(of.index()) else { return };
         match fact {
             Fact::Admitted { .. } => self.enter(adapter),
             Fact::Finished | Fact::Cancelled { ran: true } if self.ahead => {}

@@ -99,14 +99,14 @@ pub(in crate::instance) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Row in the trace.
-    pub(super) fn row(&self) -> usize {
-        self.state.request as usize
+    /// Its place in a column.
+    pub(super) fn index(&self) -> usize {
+        self.state.request.index()
     }
 
     /// Its reasoning tokens, if the trace has any.
     pub(super) fn reasoning(&self) -> Option<u32> {
-        self.trace.reasoning(self.row())
+        self.trace.reasoning(self.index())
     }
 
     /// Whether it is between the end of its reasoning and its first answer token.

@@ -4,6 +4,7 @@
 use super::fact::{Fact, Subject};
 use crate::hint::rare;
 use crate::instance::request::{AdmissionSeq, RequestTable, Slot};
+use crate::trace::RequestNumber;
 
 /// Why the engine is asked about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,9 +22,9 @@ pub(crate) enum PhaseChange {
 pub(crate) struct Outbox {
     phase_changes: Vec<(AdmissionSeq, PhaseChange, Slot)>,
     /// Requests told to leave, with their rows: a slot may be reused meanwhile.
-    leaving: Vec<(Slot, u32)>,
+    leaving: Vec<(Slot, RequestNumber)>,
     /// Requests that are cancelled, and leave once the step in progress has ended, with their rows.
-    cancelled: Vec<(Slot, u32)>,
+    cancelled: Vec<(Slot, RequestNumber)>,
     /// Requests whose prompt ends with the step in progress, if that is reported and the engine has not asked since.
     last_steps: Vec<(AdmissionSeq, Slot)>,
     /// Requests dropped since the engine last asked.
@@ -137,7 +138,7 @@ impl Outbox {
     }
 
     /// Takes these requests, in the order in which they were cancelled.
-    pub(crate) fn take_cancelled(&mut self) -> Vec<(Slot, u32)> {
+    pub(crate) fn take_cancelled(&mut self) -> Vec<(Slot, RequestNumber)> {
         std::mem::take(&mut self.cancelled)
     }
 

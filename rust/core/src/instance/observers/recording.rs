@@ -26,12 +26,12 @@ impl Recorder {
     #[expect(clippy::inline_always, reason = "the fact is known where it is told")]
     pub(super) fn observe(&mut self, fact: Fact, of: Subject) {
         if let Some(kind) = event_of(fact) {
-            self.note(kind, of.row(), of.now);
+            self.note(kind, of.index(), of.now);
         }
         match fact {
             Fact::Admitted { since: None, .. } => {
-                self.columns.scheduled[of.row()] = of.now;
-                self.cached(of.row(), of.state.computed);
+                self.columns.scheduled[of.index()] = of.now;
+                self.cached(of.index(), of.state.computed);
             }
             Fact::Admitted { since: Some(since), received, .. } => self.readmitted(since, received, of),
             Fact::Yielded { start, gap } => self.yielded(start, gap, of),
@@ -41,37 +41,37 @@ impl Recorder {
                 }
             }
             Fact::Finished => {
-                self.columns.finish[of.row()] = of.now;
+                self.columns.finish[of.index()] = of.now;
                 self.close(of.state.request, Status::Finished, of.state.totals());
             }
             Fact::Dropped => {
-                self.columns.reason[of.row()] = Reason::ExceedsBudget as u8;
+                self.columns.reason[of.index()] = Reason::ExceedsBudget as u8;
                 self.close(of.state.request, Status::Rejected, of.state.totals());
             }
             Fact::Cancelled { .. } => {
-                if !self.is_cancelled(of.row()) {
+                if !self.is_cancelled(of.index()) {
                     // Its last token was the one after which its client cancels it.
-                    self.cancel(of.row(), Reason::Cancelled, of.now);
+                    self.cancel(of.index(), Reason::Cancelled, of.now);
                 }
                 self.close(of.state.request, Status::Cancelled, of.state.totals());
             }
             Fact::Landed { transfer, wait, .. } => {
-                self.migrated(of.row(), transfer, of.is_before_answer());
-                self.columns.handover_wait[of.row()] += wait;
-                if of.state.generated == 0 && self.columns.scheduled[of.row()] != NEVER {
+                self.migrated(of.index(), transfer, of.is_before_answer());
+                self.columns.handover_wait[of.index()] += wait;
+                if of.state.generated == 0 && self.columns.scheduled[of.index()] != NEVER {
                     let rows = self.columns.status.kept();
-                    add_part(&mut self.columns.interrupted_prefill, rows, of.row(), transfer);
+                    add_part(&mut self.columns.interrupted_prefill, rows, of.index(), transfer);
                 }
             }
             Fact::Loaded { first, cached, loaded, fetched, wait } => {
-                self.columns.load_wait[of.row()] += wait;
+                self.columns.load_wait[of.index()] += wait;
                 if first {
-                    self.loaded(of.row(), cached, loaded, fetched);
+                    self.loaded(of.index(), cached, loaded, fetched);
                 }
             }
             // Until the first token, the column is the time of the steps that computed the prompt.
             Fact::Computed { start } if of.state.generated == 0 => {
-                self.columns.prefill_stall[of.row()] += of.now - start;
+                self.columns.prefill_stall[of.index()] += of.now - start;
             }
             Fact::Computed { .. }
             | Fact::Joined { .. }
@@ -99,7 +99,7 @@ impl Recorder {
 
     /// Writes for how long a request was out of the batch that is admitted again.
     fn readmitted(&mut self, since: Ticks, received: bool, of: Subject) {
-        let (row, out, rows) = (of.row(), of.now - since, self.columns.status.kept());
+        let (row, out, rows) = (of.index(), of.now - since, self.columns.status.kept());
         if of.state.generated == 0 {
             add_part(&mut self.columns.interrupted_prefill, rows.clone(), row, out);
         }
@@ -121,9 +121,9 @@ impl Recorder {
     fn yielded(&mut self, start: Ticks, gap: Option<Ticks>, of: Subject) {
         match gap {
             None => {
-                let stall = &mut self.columns.prefill_stall[of.row()];
-                *stall = of.now - self.columns.scheduled[of.row()] - *stall;
-                self.first_token(of.row(), of.now);
+                let stall = &mut self.columns.prefill_stall[of.index()];
+                *stall = of.now - self.columns.scheduled[of.index()] - *stall;
+                self.first_token(of.index(), of.now);
             }
             Some(gap) => self.gaps.add(gap, 1),
         }

@@ -61,7 +61,7 @@ impl StepColumns {
         self.start.is_empty()
     }
 
-    /// Has each request be the row that `origins` has for it.
+    /// Replaces the number of each request by its row in the trace, which `origins` has for it.
     pub(crate) fn restore(&mut self, origins: &[u32]) {
         for request in self.requests.iter_mut().chain(&mut self.preempted) {
             *request = origins[*request as usize];

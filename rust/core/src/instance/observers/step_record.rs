@@ -35,7 +35,7 @@ pub struct StepRecord {
     pub decided: Option<Ticks>,
     /// How long it took, the copies before it included.
     pub ticks: Ticks,
-    /// (request, tokens, tokens computed before, why it ran), in the order of
+    /// (number of the request, tokens, tokens computed before, why it ran), in the order of
     /// admission.
     pub scheduled: Vec<(u32, u32, u32, Part)>,
     /// By scheduled request: its drafts, those of them that are accepted, -1 if the step yields no token of it, and the
@@ -63,10 +63,10 @@ impl StepRecord {
                 if decodes {
                     let late = set.late_joiners().iter().find(|joiner| joiner.0 == slot);
                     let part = late.map_or(Part::Decode, |joiner| joiner.1);
-                    scheduled.push((state.request, set.width() as u32, set.computed(state), part));
+                    scheduled.push((state.request.0, set.width() as u32, set.computed(state), part));
                 }
             } else if let Some(chunk) = batch.scheduled().find(|chunk| chunk.slot == slot) {
-                scheduled.push((state.request, chunk.tokens, state.computed + chunk.given_up, chunk.part));
+                scheduled.push((state.request.0, chunk.tokens, state.computed + chunk.given_up, chunk.part));
             }
         }
         Self { scheduled, group: batch.layers().position(), ..Self::default() }

@@ -69,7 +69,7 @@ impl Told {
         state.generated += 1;
         let gap = (state.generated > 1).then(|| now - state.times.last_token);
         state.times.last_token = now;
-        let reasoning = self.trace.reasoning(state.request as usize).unwrap_or(0);
+        let reasoning = self.trace.reasoning(state.request.index()).unwrap_or(0);
         state.answering |= state.generated == reasoning.max(1);
         self.tell(Fact::Yielded { start, gap }, slot, now);
     }

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use super::super::request::Slot;
 use super::Queued;
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// The arrivals and the freed blocks that the step decided ahead does not see.
 #[derive(Debug, Default)]
@@ -51,7 +52,7 @@ impl AsyncArrivals {
     }
 
     /// Removes a request that is cancelled. Returns whether it was kept.
-    pub(crate) fn remove(&mut self, request: u32) -> bool {
+    pub(crate) fn remove(&mut self, request: RequestNumber) -> bool {
         let at = self.arrived.iter().position(|(_, queued)| queued.request == request);
         at.and_then(|at| self.arrived.remove(at)).is_some()
     }
@@ -112,9 +113,9 @@ mod tests {
     fn a_request_is_seen_by_the_first_step_decided_after_a_start_that_follows_it() {
         let mut ahead = AsyncArrivals::default();
         ahead.started(5);
-        ahead.push(Queued { request: 0, slot: None }, 5);
-        ahead.push(Queued { request: 1, slot: None }, 6);
-        assert_eq!(ahead.pop_due().map(|queued| queued.request), Some(0));
+        ahead.push(Queued { request: RequestNumber(0), slot: None }, 5);
+        ahead.push(Queued { request: RequestNumber(1), slot: None }, 6);
+        assert_eq!(ahead.pop_due().map(|queued| queued.request.0), Some(0));
         assert_eq!((ahead.pop_due(), ahead.arrived()), (None, 1));
     }
 
@@ -122,10 +123,10 @@ mod tests {
     fn a_cancelled_request_is_not_kept() {
         let mut ahead = AsyncArrivals::default();
         for request in 0..3 {
-            ahead.push(Queued { request, slot: None }, 5);
+            ahead.push(Queued { request: RequestNumber(request), slot: None }, 5);
         }
-        assert!(ahead.remove(1) && !ahead.remove(1));
-        assert_eq!(ahead.iter().map(|queued| queued.request).collect::<Vec<_>>(), [0, 2]);
+        assert!(ahead.remove(RequestNumber(1)) && !ahead.remove(RequestNumber(1)));
+        assert_eq!(ahead.iter().map(|queued| queued.request.0).collect::<Vec<_>>(), [0, 2]);
     }
 
     #[test]

@@ -6,13 +6,13 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::super::request::Slot;
 use crate::config::QueueOrder;
 use crate::hint::rare;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// A request in the waiting queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Queued {
     /// Row in the trace.
-    pub(crate) request: u32,
+    pub(crate) request: RequestNumber,
     /// Its slot, if it was scheduled before, here or on another instance.
     pub(crate) slot: Option<Slot>,
 }
@@ -51,7 +51,7 @@ impl WaitingQueue {
     }
 
     /// Queues a new request. Returns whether it may be the first.
-    pub(crate) fn push_arrival(&mut self, request: u32, trace: &Trace) -> bool {
+    pub(crate) fn push_arrival(&mut self, request: RequestNumber, trace: &Trace) -> bool {
         let queued = Queued { request, slot: None };
         self.len += 1;
         match &mut self.order {
@@ -65,14 +65,14 @@ impl WaitingQueue {
             }
             Order::Priority(heap) => {
                 rare();
-                heap.push(Reverse((trace.priority_of(request as usize), queued)));
+                heap.push(Reverse((trace.priority_of(request.index()), queued)));
                 heap.peek().is_some_and(|Reverse((_, first))| *first == queued)
             }
         }
     }
 
     /// Queues a request preempted by recompute: ahead of all, or by its priority.
-    pub(crate) fn push_preempted(&mut self, request: u32, slot: Slot, trace: &Trace) {
+    pub(crate) fn push_preempted(&mut self, request: RequestNumber, slot: Slot, trace: &Trace) {
         self.put_back(Queued { request, slot: Some(slot) }, trace);
     }
 
@@ -82,17 +82,17 @@ impl WaitingQueue {
         self.len += 1;
         match &mut self.order {
             Order::Fifo(queue) | Order::Sorted(queue) => queue.push_front(queued),
-            Order::Priority(heap) => heap.push(Reverse((trace.priority_of(request as usize), queued))),
+            Order::Priority(heap) => heap.push(Reverse((trace.priority_of(request.index()), queued))),
         }
     }
 
     /// Queues a request that was migrated in: behind all, or by its priority.
-    pub(crate) fn push_migrated(&mut self, request: u32, slot: Slot, trace: &Trace) {
+    pub(crate) fn push_migrated(&mut self, request: RequestNumber, slot: Slot, trace: &Trace) {
         let queued = Queued { request, slot: Some(slot) };
         self.len += 1;
         match &mut self.order {
             Order::Fifo(queue) | Order::Sorted(queue) => queue.push_back(queued),
-            Order::Priority(heap) => heap.push(Reverse((trace.priority_of(request as usize), queued))),
+            Order::Priority(heap) => heap.push(Reverse((trace.priority_of(request.index()), queued))),
         }
     }
 
@@ -117,7 +117,7 @@ impl WaitingQueue {
     }
 
     /// Removes a request that is cancelled. Returns whether it was queued.
-    pub(crate) fn remove(&mut self, request: u32) -> bool {
+    pub(crate) fn remove(&mut self, request: RequestNumber) -> bool {
         let is_it = |queued: &Queued| queued.request == request;
         let removed = match &mut self.order {
             Order::Fifo(queue) | Order::Sorted(queue) => {
@@ -167,17 +167,17 @@ mod tests {
     use super::*;
 
     fn drain(queue: &mut WaitingQueue) -> Vec<u32> {
-        std::iter::from_fn(|| queue.front().inspect(|_| queue.pop())).map(|queued| queued.request).collect()
+        std::iter::from_fn(|| queue.front().inspect(|_| queue.pop())).map(|queued| queued.request.0).collect()
     }
 
     #[test]
     fn a_preempted_request_goes_first_and_a_migrated_one_last() {
         let (mut queue, trace) = (WaitingQueue::new(&QueueOrder::Arrival), Trace::default());
-        assert!(queue.push_arrival(1, &trace), "the queue was empty");
-        assert!(!queue.push_arrival(2, &trace));
-        queue.push_preempted(0, 7, &trace);
-        queue.push_migrated(5, 8, &trace);
-        queue.push_arrival(3, &trace);
+        assert!(queue.push_arrival(RequestNumber(1), &trace), "the queue was empty");
+        assert!(!queue.push_arrival(RequestNumber(2), &trace));
+        queue.push_preempted(RequestNumber(0), 7, &trace);
+        queue.push_migrated(RequestNumber(5), 8, &trace);
+        queue.push_arrival(RequestNumber(3), &trace);
         assert_eq!((queue.len(), drain(&mut queue)), (5, vec![0, 1, 2, 5, 3]));
     }
 
@@ -185,10 +185,10 @@ mod tests {
     fn priorities_order_requests_however_they_came() {
         let trace = Trace { priority: Some(vec![2, 1, 2, 0, 1, 2].into()), ..Trace::default() };
         let mut queue = WaitingQueue::new(&QueueOrder::Priority);
-        assert!(queue.push_arrival(0, &trace) && queue.push_arrival(1, &trace));
-        assert!(!queue.push_arrival(2, &trace));
-        queue.push_preempted(5, 7, &trace);
-        queue.push_migrated(3, 8, &trace);
+        assert!(queue.push_arrival(RequestNumber(0), &trace) && queue.push_arrival(RequestNumber(1), &trace));
+        assert!(!queue.push_arrival(RequestNumber(2), &trace));
+        queue.push_preempted(RequestNumber(5), 7, &trace);
+        queue.push_migrated(RequestNumber(3), 8, &trace);
         assert_eq!((queue.front().map(|queued| queued.slot), queue.len()), (Some(Some(8)), 4 + 1));
         assert_eq!(drain(&mut queue), [3, 1, 0, 2, 5]);
     }
@@ -199,9 +199,9 @@ mod tests {
         for order in [QueueOrder::Arrival, QueueOrder::Priority, QueueOrder::LongestPrefix { most: 9 }] {
             let mut queue = WaitingQueue::new(&order);
             for request in 0..3 {
-                queue.push_arrival(request, &trace);
+                queue.push_arrival(RequestNumber(request), &trace);
             }
-            assert!(queue.remove(1) && !queue.remove(1));
+            assert!(queue.remove(RequestNumber(1)) && !queue.remove(RequestNumber(1)));
             let left = drain(&mut queue);
             assert!(left == [0, 2] || left == [2, 0]);
             assert_eq!(queue.len(), 0);
@@ -214,10 +214,13 @@ mod tests {
         for (requests, sorted) in [(3, vec![2, 1, 0]), (4, vec![0, 1, 2, 3])] {
             let mut queue = WaitingQueue::new(&order);
             for request in 0..requests {
-                assert!(queue.push_arrival(request, &trace), "any request may be sorted to the front");
+                assert!(
+                    queue.push_arrival(RequestNumber(request), &trace),
+                    "any request may be sorted to the front"
+                );
             }
             assert!(queue.is_sorted_anew());
-            queue.sort_by_key(3, |queued| u32::MAX - queued.request);
+            queue.sort_by_key(3, |queued| u32::MAX - queued.request.0);
             assert_eq!(drain(&mut queue), sorted);
         }
     }

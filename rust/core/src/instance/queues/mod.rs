@@ -12,7 +12,7 @@ pub(crate) use receipts::Receipts;
 use super::request::{RequestTable, Slot};
 use crate::config::QueueOrder;
 use crate::time::Ticks;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// When and where a preempted request is queued.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl Queues {
     }
 
     /// Removes a request that is cancelled while it waits without KV, or with KV that was migrated in.
-    pub(crate) fn remove_waiting(&mut self, request: u32, slot: Option<Slot>) {
+    pub(crate) fn remove_waiting(&mut self, request: RequestNumber, slot: Option<Slot>) {
         self.migrated_in.retain(|&other| Some(other) != slot);
         if !self.waiting.remove(request) {
             self.ahead.remove(request);
@@ -243,7 +243,7 @@ mod tests {
     fn drain(queues: &mut Queues) -> Vec<u32> {
         let waiting = queues.waiting_mut();
         std::iter::from_fn(|| waiting.front().inspect(|_| waiting.pop()))
-            .map(|queued| queued.request)
+            .map(|queued| queued.request.0)
             .collect()
     }
 
@@ -251,7 +251,7 @@ mod tests {
     fn of_requests_preempted_in_one_step_the_last_is_queued_first_or_last() {
         for (late, last) in [(false, false), (true, false), (false, true), (true, true)] {
             let (mut queues, requests, trace) = queues(4);
-            queues.waiting_mut().push_arrival(3, &trace);
+            queues.waiting_mut().push_arrival(RequestNumber(3), &trace);
             for slot in 0..3 {
                 queues.push_preempted(slot, Requeue { late, last }, &requests, &trace);
             }
@@ -267,9 +267,9 @@ mod tests {
         let (mut queues, _, trace) = queues(3);
         queues.ahead_mut().started(10);
         for (request, arrival) in [(0, 10), (1, 11)] {
-            queues.ahead_mut().push(Queued { request, slot: None }, arrival);
+            queues.ahead_mut().push(Queued { request: RequestNumber(request), slot: None }, arrival);
         }
-        queues.ahead_mut().push(Queued { request: 2, slot: Some(2) }, 12);
+        queues.ahead_mut().push(Queued { request: RequestNumber(2), slot: Some(2) }, 12);
         queues.release_due(&trace);
         assert_eq!((queues.waiting().len(), queues.len(), queues.steps_without_news(false, 9)), (1, 3, 1));
         queues.ahead_mut().started(12);
@@ -281,11 +281,11 @@ mod tests {
     fn an_arrival_between_two_receipts_waits_for_the_next() {
         let trace = Trace { arrival: vec![0; 2].into(), ..Trace::default() };
         let mut queues = Queues::new(&QueueOrder::Arrival, 4);
-        queues.ahead_mut().push(Queued { request: 0, slot: None }, 3);
+        queues.ahead_mut().push(Queued { request: RequestNumber(0), slot: None }, 3);
         queues.receive(false, 3, &trace);
         assert_eq!((drain(&mut queues), queues.steps_without_news(false, 9)), (vec![0], 9));
         queues.receipts_mut().advance(1, false);
-        queues.ahead_mut().push(Queued { request: 1, slot: None }, 5);
+        queues.ahead_mut().push(Queued { request: RequestNumber(1), slot: None }, 5);
         queues.receive(false, 6, &trace);
         assert_eq!((drain(&mut queues), queues.steps_without_news(false, 9)), (vec![], 3));
         queues.receipts_mut().advance(3, false);

@@ -8,13 +8,13 @@ use crate::collections::Id;
 use crate::config::MOST_KEYS;
 use crate::policy::{Validity, sort_key};
 use crate::time::Ticks;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// Where the best queued request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BestQueued {
-    /// It has no slot, and is the best of these; its row in the trace.
-    Arrival(u32),
+    /// It has no slot, and is the best of these.
+    Arrival(RequestNumber),
     /// It has a slot.
     Slot(Slot),
 }
@@ -39,7 +39,7 @@ impl Ranking {
     /// Adds a request that arrives without a slot.
     pub(crate) fn add_arrival(&mut self, view: &mut RequestView, trace: &Trace) {
         let now = view.now;
-        let mut arrival = NewArrival { row: view.row, came: now, class: (0, now) };
+        let mut arrival = NewArrival { request: view.request, came: now, class: (0, now) };
         let rank = self.rank_of_arrival(&mut arrival, false, view, trace);
         self.classes.members[arrival.class.0 as usize] += 1;
         self.new.add(arrival, rank);
@@ -90,16 +90,16 @@ impl Ranking {
         }
         let due = (validity.ticks != u64::MAX).then(|| view.now.saturating_add(validity.ticks));
         debug_assert_eq!(validity.steps, u64::MAX, "Invariant: it depends on the trace and on time only");
-        NewRank { key: RankKey::new(arrival.class.0, keys, view.row), due }
+        NewRank { key: RankKey::new(arrival.class.0, keys, view.request), due }
     }
 
     /// The best queued request.
     pub(crate) fn best_queued(&self) -> Option<BestQueued> {
         let arrived = self.best_arrival();
         match self.best_with_slot() {
-            None => arrived.map(|rank| BestQueued::Arrival(rank.row())),
+            None => arrived.map(|rank| BestQueued::Arrival(rank.request())),
             Some((rank, slot)) => Some(match arrived {
-                Some(arrived) if arrived < rank => BestQueued::Arrival(arrived.row()),
+                Some(arrived) if arrived < rank => BestQueued::Arrival(arrived.request()),
                 _ => BestQueued::Slot(slot),
             }),
         }
@@ -127,9 +127,9 @@ impl Ranking {
         }
     }
 
-    /// The rows of the queued requests without a slot.
-    pub(crate) fn rows_without_slot(&self) -> impl Iterator<Item = u32> + '_ {
-        self.new.rows()
+    /// The queued requests without a slot.
+    pub(crate) fn without_slots(&self) -> impl Iterator<Item = RequestNumber> + '_ {
+        self.new.iter()
     }
 
     /// Admits the best request without a slot, which gets this one. It has its rank as a running request, and its place
@@ -149,8 +149,8 @@ impl Ranking {
     }
 
     /// Removes a request without a slot that is cancelled. Returns whether there was one.
-    pub(crate) fn remove_arrival(&mut self, row: u32) -> bool {
-        let Some(id) = self.new.find(row) else { return false };
+    pub(crate) fn remove_arrival(&mut self, request: RequestNumber) -> bool {
+        let Some(id) = self.new.find(request) else { return false };
         let (arrival, _) = self.new.take(id);
         self.classes.members[arrival.class.0 as usize] -= 1;
         true

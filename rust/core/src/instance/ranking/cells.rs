@@ -127,9 +127,10 @@ impl Cells {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::RequestNumber;
 
-    fn rank(row: u32) -> RankKey {
-        RankKey::new(0, [0; crate::config::MOST_KEYS], row)
+    fn rank(number: u32) -> RankKey {
+        RankKey::new(0, [0; crate::config::MOST_KEYS], RequestNumber(number))
     }
 
     #[test]

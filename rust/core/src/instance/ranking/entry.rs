@@ -160,7 +160,7 @@ impl RankedRequest {
             }
         }
         if changed {
-            self.rank = RankKey::new(self.class, keys, self.rank.row());
+            self.rank = RankKey::new(self.class, keys, self.rank.request());
         }
         changed
     }

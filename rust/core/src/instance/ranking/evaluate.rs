@@ -118,7 +118,7 @@ impl Ranking {
             if rules.refresh.is_set() {
                 validity = lasting;
             }
-            let rank = RankKey::new(class, found, view.row);
+            let rank = RankKey::new(class, found, view.request);
             changed |= rank != request.rank;
             request.rank = rank;
         }

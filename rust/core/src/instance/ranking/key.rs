@@ -3,15 +3,16 @@
 use std::cmp::Ordering;
 
 use crate::config::MOST_KEYS;
+use crate::trace::RequestNumber;
 
-/// Rank of a request, smaller is better: class, sort keys and row, as the digits of
+/// Rank of a request, smaller is better: class, sort keys and number, as the digits of
 /// one number. Mostly the first or second digit decides a comparison.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RankKey([u64; MOST_KEYS + 1]);
 
 impl RankKey {
-    /// The key of a request of a class, with sort keys, at `row`.
-    pub(crate) fn new(class: u32, keys: [i64; MOST_KEYS], row: u32) -> Self {
+    /// The key of a request of a class, with sort keys.
+    pub(crate) fn new(class: u32, keys: [i64; MOST_KEYS], request: RequestNumber) -> Self {
         let mut digits = [0; MOST_KEYS + 1];
         let mut above = u64::from(class);
         for (digit, key) in digits.iter_mut().zip(keys) {
@@ -20,7 +21,7 @@ impl RankKey {
             *digit = above << 32 | key >> 32;
             above = key;
         }
-        digits[MOST_KEYS] = above << 32 | u64::from(row);
+        digits[MOST_KEYS] = above << 32 | u64::from(request.0);
         Self(digits)
     }
 
@@ -39,9 +40,9 @@ impl RankKey {
         u128::from(self.0[2]) << 64 | u128::from(self.0[3])
     }
 
-    /// The row.
-    pub(crate) fn row(self) -> u32 {
-        self.0[MOST_KEYS] as u32
+    /// The request.
+    pub(crate) fn request(self) -> RequestNumber {
+        RequestNumber(self.0[MOST_KEYS] as u32)
     }
 }
 
@@ -78,18 +79,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keys_order_by_class_then_sort_keys_then_row(
+        fn keys_order_by_class_then_sort_keys_then_number(
             one in (0u32..3, prop::array::uniform3(-2i64..3), 0u32..3),
             other in (0u32..3, prop::array::uniform3(-2i64..3), 0u32..3),
             scale in prop::sample::select(vec![1, 1 << 40, i64::MAX / 3]),
         ) {
-            let rank = |(class, keys, row): (u32, [i64; MOST_KEYS], u32)| {
-                RankKey::new(class, keys.map(|key| key * scale), row)
+            let rank = |(class, keys, number): (u32, [i64; MOST_KEYS], u32)| {
+                RankKey::new(class, keys.map(|key| key * scale), RequestNumber(number))
             };
             prop_assert_eq!(rank(one).cmp(&rank(other)), one.cmp(&other));
             prop_assert_eq!(rank(one) < rank(other), one < other);
             prop_assert_eq!(rank(one) > rank(other), one > other);
-            prop_assert_eq!(rank(one).row(), one.2);
+            prop_assert_eq!(rank(one).request().0, one.2);
             prop_assert_eq!(rank(one).keys(), one.1.map(|key| key * scale));
         }
     }

@@ -5,15 +5,15 @@
 use super::RankKey;
 use crate::collections::{DueTimes, Id, IndexedHeap};
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
-/// The row of an entry that is free.
-const NO_ROW: u32 = u32::MAX;
+/// The number of an entry that is free.
+const NO_REQUEST: RequestNumber = RequestNumber(u32::MAX);
 
 /// A request that has arrived, as the ranking knows it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewArrival {
-    /// Its row in the trace.
-    pub(crate) row: u32,
+    pub(crate) request: RequestNumber,
     /// When it came.
     pub(crate) came: Ticks,
     /// Its class, and when it entered that.
@@ -33,7 +33,7 @@ pub(crate) struct NewRank {
 pub(super) struct NewArrivals {
     order: IndexedHeap<RankKey>,
     due: DueTimes,
-    /// By id; of ids in `free`, one with no row.
+    /// By id; of ids in `free`, one of no request.
     entries: Vec<NewArrival>,
     free: Vec<Id>,
 }
@@ -79,9 +79,9 @@ impl NewArrivals {
         self.entries[id as usize]
     }
 
-    /// The id of a request, by its row.
-    pub(super) fn find(&self, row: u32) -> Option<Id> {
-        self.entries.iter().position(|entry| entry.row == row).map(|id| id as Id)
+    /// The id of a request.
+    pub(super) fn find(&self, request: RequestNumber) -> Option<Id> {
+        self.entries.iter().position(|entry| entry.request == request).map(|id| id as Id)
     }
 
     /// Removes a request. Returns it, and when its rank may change.
@@ -92,7 +92,7 @@ impl NewArrivals {
         self.free.push(id);
         let entry = &mut self.entries[id as usize];
         let arrival = *entry;
-        entry.row = NO_ROW;
+        entry.request = NO_REQUEST;
         (arrival, due)
     }
 
@@ -106,9 +106,9 @@ impl NewArrivals {
         self.due.next()
     }
 
-    /// The rows of all requests.
-    pub(super) fn rows(&self) -> impl Iterator<Item = u32> + '_ {
-        self.entries.iter().map(|entry| entry.row).filter(|&row| row != NO_ROW)
+    /// All requests.
+    pub(super) fn iter(&self) -> impl Iterator<Item = RequestNumber> + '_ {
+        self.entries.iter().map(|entry| entry.request).filter(|&request| request != NO_REQUEST)
     }
 }
 
@@ -117,37 +117,38 @@ mod tests {
     use super::*;
     use crate::time::NEVER;
 
-    fn arrival(row: u32, class: u32) -> (NewArrival, RankKey) {
-        let arrival = NewArrival { row, came: 0, class: (class, 0) };
-        (arrival, RankKey::new(class, [0; crate::config::MOST_KEYS], row))
+    fn arrival(number: u32, class: u32) -> (NewArrival, RankKey) {
+        let request = RequestNumber(number);
+        let arrival = NewArrival { request, came: 0, class: (class, 0) };
+        (arrival, RankKey::new(class, [0; crate::config::MOST_KEYS], request))
     }
 
     #[test]
     fn a_request_that_enters_a_better_class_is_first() {
         let mut new = NewArrivals::default();
-        for row in [7, 8] {
-            let (arrival, key) = arrival(row, 1);
-            new.add(arrival, NewRank { key, due: Some(100 + u64::from(row)) });
+        for number in [7, 8] {
+            let (arrival, key) = arrival(number, 1);
+            new.add(arrival, NewRank { key, due: Some(100 + u64::from(number)) });
         }
         assert_eq!((new.len(), new.next_due(), new.due_by(106)), (2, 107, None));
         let (better, key) = arrival(8, 0);
-        let id = new.due_by(108).and_then(|first| (new.get(first).row == 7).then_some(first + 1));
+        let id = new.due_by(108).and_then(|first| (new.get(first).request.0 == 7).then_some(first + 1));
         let id = id.expect("the earlier of two that are due is first");
         new.set(id, better, NewRank { key, due: None });
-        assert_eq!(new.first().map(|(_, id)| new.get(id).row), Some(8));
-        assert_eq!(new.take(id).0.row, 8);
-        assert_eq!(new.rows().collect::<Vec<_>>(), [7]);
-        assert_eq!((new.first().map(|(_, id)| new.get(id).row), new.len()), (Some(7), 1));
+        assert_eq!(new.first().map(|(_, id)| new.get(id).request.0), Some(8));
+        assert_eq!(new.take(id).0.request.0, 8);
+        assert_eq!(new.iter().map(|request| request.0).collect::<Vec<_>>(), [7]);
+        assert_eq!((new.first().map(|(_, id)| new.get(id).request.0), new.len()), (Some(7), 1));
     }
 
     #[test]
     fn an_id_is_used_again() {
         let mut new = NewArrivals::default();
-        for row in 0..3 {
-            let (arrival, key) = arrival(row, 0);
+        for number in 0..3 {
+            let (arrival, key) = arrival(number, 0);
             new.add(arrival, NewRank { key, due: None });
             let (_, id) = new.first().expect("one was added");
-            assert_eq!((id, new.take(id).0.row), (0, row));
+            assert_eq!((id, new.take(id).0.request.0), (0, number));
         }
         assert_eq!((new.len(), new.next_due()), (0, NEVER));
     }

@@ -99,6 +99,7 @@ fn insert(few: &mut Vec<(RankKey, Slot)>, rank: RankKey, slot: Slot) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::RequestNumber;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -111,7 +112,7 @@ mod tests {
             let mut ranks: BTreeMap<Slot, RankKey> = BTreeMap::new();
             for (slot, key) in moves {
                 if let Some(key) = key {
-                    let rank = RankKey::new(0, [key, 0, 0], slot);
+                    let rank = RankKey::new(0, [key, 0, 0], RequestNumber(slot));
                     running.set(slot, rank);
                     ranks.insert(slot, rank);
                 } else {
@@ -121,7 +122,7 @@ mod tests {
                 let mut sorted: Vec<_> = ranks.iter().map(|(&slot, &rank)| (rank, slot)).collect();
                 sorted.sort_unstable();
                 sorted.reverse();
-                let bound = RankKey::new(0, [3, 0, 0], 0);
+                let bound = RankKey::new(0, [3, 0, 0], RequestNumber(0));
                 let worse: Vec<_> = sorted.iter().copied().filter(|(rank, _)| *rank > bound).collect();
                 prop_assert_eq!(running.worst(), sorted.first().copied());
                 prop_assert_eq!(running.worse_than(bound), worse);

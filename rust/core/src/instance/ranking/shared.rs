@@ -182,7 +182,7 @@ fn filled(
     for (at, expr) in keys {
         all[*at] = sort_key_now(expr, &mut OfGroups { groups, read });
     }
-    RankKey::new(class, all, rank.row())
+    RankKey::new(class, all, rank.request())
 }
 
 /// The scope of an expression that reads the numbers of groups only.

@@ -1,12 +1,12 @@
 use super::*;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 fn ranking(json: &str) -> Ranking {
     Ranking::new(serde_json::from_str(json).expect("it is a ranking"), false, true)
 }
 
 fn best(ranking: &Ranking) -> Option<Slot> {
-    ranking.best_rank().map(RankKey::row)
+    ranking.best_rank().map(|rank| rank.request().0)
 }
 
 fn trace(rows: usize) -> Trace {
@@ -19,7 +19,7 @@ fn trace(rows: usize) -> Trace {
 }
 
 fn evaluate(ranking: &mut Ranking, slot: Slot, generated: u32, now: Ticks, trace: &Trace) -> bool {
-    let mut view = RequestView::arriving(slot, now, trace);
+    let mut view = RequestView::arriving(RequestNumber(slot), now, trace);
     (view.generated, view.decoding) = (generated, generated > 0);
     ranking.describe(slot, 0, &mut view);
     let evaluation = Evaluation { keys: true, steps: u64::from(generated), member: Membership::New };
@@ -90,7 +90,7 @@ fn a_request_whose_quanta_are_counted_ranks_as_if_it_had_a_slot_from_the_start()
     assert!(without.keeps_arrivals());
     with.enter(0, 3, 0, 0);
     evaluate(&mut with, 0, 0, 3, &trace);
-    without.add_arrival(&mut RequestView::arriving(0, 3, &trace), &trace);
+    without.add_arrival(&mut RequestView::arriving(RequestNumber(0), 3, &trace), &trace);
     assert_eq!((without.waiting(), without.best_rank()), (1, with.best_rank()));
     with.admit(0, 8, 2);
     without.admit_arrival(0, 8, 2);
@@ -145,16 +145,19 @@ fn a_request_without_a_slot_changes_its_class_once_it_has_waited() {
     const SECOND: Ticks = crate::time::TICKS_PER_SECOND;
     let trace = Trace { score: Some(vec![2.0, 1.0].into()), ..trace(2) };
     let mut ranking = ranking(GUARD);
-    for row in 0..2 {
-        ranking.add_arrival(&mut RequestView::arriving(row, u64::from(row) * SECOND, &trace), &trace);
+    for number in 0..2 {
+        ranking.add_arrival(
+            &mut RequestView::arriving(RequestNumber(number), u64::from(number) * SECOND, &trace),
+            &trace,
+        );
     }
-    assert_eq!(ranking.best_queued(), Some(BestQueued::Arrival(1)), "its score is lower");
+    assert_eq!(ranking.best_queued(), Some(BestQueued::Arrival(RequestNumber(1))), "its score is lower");
     assert!(ranking.due_arrival(4 * SECOND).is_none());
     let now = 5 * SECOND + 1;
     let (id, arrival) = ranking.due_arrival(now).expect("one has waited for more than 5 s");
-    let mut view = RequestView { now, ..RequestView::arriving(arrival.row, arrival.came, &trace) };
+    let mut view = RequestView { now, ..RequestView::arriving(arrival.request, arrival.came, &trace) };
     ranking.evaluate_arrival(id, &mut view, &trace);
-    assert_eq!(ranking.best_queued(), Some(BestQueued::Arrival(0)));
+    assert_eq!(ranking.best_queued(), Some(BestQueued::Arrival(RequestNumber(0))));
     assert_eq!((ranking.in_class(0), ranking.in_class(1)), (1, 1));
     assert!(ranking.due_arrival(now).is_none());
 }

@@ -5,6 +5,7 @@ use super::Ranks;
 use crate::instance::ranking::BestQueued;
 use crate::instance::request::Slot;
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 impl Ranks<'_> {
     /// Whether requests that arrive are kept without a slot.
@@ -15,7 +16,7 @@ impl Ranks<'_> {
     }
 
     /// Adds a request that arrives, without a slot. Returns whether it is the best queued one.
-    pub(in crate::instance) fn add_arrival(&mut self, request: u32, now: Ticks) -> bool {
+    pub(in crate::instance) fn add_arrival(&mut self, request: RequestNumber, now: Ticks) -> bool {
         let mut view = self.reader.arrival(request, now, now, self.trace);
         self.ranking.add_arrival(&mut view, self.trace);
         self.is_next(BestQueued::Arrival(request))
@@ -35,7 +36,7 @@ impl Ranks<'_> {
     #[inline(never)]
     pub(super) fn refresh_arrivals(&mut self, now: Ticks) {
         while let Some((id, arrival)) = self.ranking.due_arrival(now) {
-            let mut view = self.reader.arrival(arrival.row, arrival.came, now, self.trace);
+            let mut view = self.reader.arrival(arrival.request, arrival.came, now, self.trace);
             self.ranking.evaluate_arrival(id, &mut view, self.trace);
         }
     }

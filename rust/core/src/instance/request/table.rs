@@ -8,6 +8,7 @@ use crate::instance::batch::Cycle;
 use crate::kv::{BlockTable, ContentOwner, Residency, Tier};
 use crate::metrics::RequestTotals;
 use crate::time::Ticks;
+use crate::trace::{RequestNumber, Trace, TraceRow};
 
 /// Index of a request's state in [`RequestTable`].
 pub(crate) type Slot = u32;
@@ -19,10 +20,9 @@ pub(crate) type AdmissionSeq = u64;
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(crate) struct RequestState {
-    /// Its row: its number in the order of arrival.
-    pub(crate) request: u32,
-    /// Its row in the trace.
-    pub(crate) row: TraceRow,
+    pub(crate) request: RequestNumber,
+    /// Its entry in the trace.
+    pub(crate) entry: TraceEntry,
     /// Prompt tokens.
     pub(crate) prompt: u32,
     /// Output tokens with which it ends: all, or those after which its client cancels it.
@@ -51,11 +51,10 @@ pub(crate) struct RequestState {
 
 const _: () = assert!(size_of::<RequestState>() == 128);
 
-/// The row of a request in the trace.
+/// The entry of a request in the trace.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct TraceRow {
-    /// Its index: the contents of its blocks are named by it.
-    pub(crate) index: u32,
+pub(crate) struct TraceEntry {
+    pub(crate) row: TraceRow,
     /// Output tokens, all told.
     pub(crate) output: u32,
 }
@@ -94,10 +93,10 @@ impl Default for Times {
 
 impl RequestState {
     /// A request that has not run.
-    fn new(request: u32, prompt: u32, output: u32) -> Self {
+    fn new(request: RequestNumber, row: TraceRow, prompt: u32, output: u32) -> Self {
         Self {
             request,
-            row: TraceRow { index: request, output },
+            entry: TraceEntry { row, output },
             prompt,
             output,
             computed: 0,
@@ -149,7 +148,7 @@ impl RequestState {
 
     /// Owner of the content of its blocks.
     pub(crate) fn owner(&self) -> ContentOwner {
-        ContentOwner { request: self.row.index, prompt: self.prompt, known: self.target() }
+        ContentOwner { row: self.entry.row, prompt: self.prompt, known: self.target() }
     }
 }
 
@@ -161,9 +160,19 @@ pub(crate) struct RequestTable {
 }
 
 impl RequestTable {
-    /// Adds a request that has not run and is queued. Returns its slot.
-    pub(crate) fn insert(&mut self, request: u32, prompt: u32, output: u32) -> Slot {
-        let mut state = RequestState::new(request, prompt, output);
+    /// Adds a request of a trace that has not run and is queued. Returns its slot.
+    pub(crate) fn enter(&mut self, request: RequestNumber, trace: &Trace) -> Slot {
+        let (prompt, output) = (trace.prompt_tokens[request.index()], trace.output_tokens[request.index()]);
+        self.add(RequestState::new(request, trace.origin(request), prompt, output))
+    }
+
+    /// Adds a request whose number is its row in the trace.
+    #[cfg(test)]
+    pub(crate) fn insert(&mut self, number: u32, prompt: u32, output: u32) -> Slot {
+        self.add(RequestState::new(RequestNumber(number), TraceRow(number), prompt, output))
+    }
+
+    fn add(&mut self, mut state: RequestState) -> Slot {
         if let Some(slot) = self.vacant.pop() {
             let vacant = &mut self[slot];
             state.blocks = std::mem::take(&mut vacant.blocks);
@@ -182,7 +191,7 @@ impl RequestTable {
     }
 
     /// The slot of a request that has not left.
-    pub(crate) fn find(&self, request: u32) -> Option<Slot> {
+    pub(crate) fn find(&self, request: RequestNumber) -> Option<Slot> {
         let gone = |phase| {
             matches!(phase, Phase::Vacant | Phase::Deferred | Phase::Ended { .. } | Phase::MigratingOut)
         };
@@ -191,7 +200,7 @@ impl RequestTable {
     }
 
     /// Whether a request has left, and its blocks are read.
-    pub(crate) fn is_read(&self, request: u32) -> bool {
+    pub(crate) fn is_read(&self, request: RequestNumber) -> bool {
         self.slots.iter().any(|state| state.request == request && state.phase == Phase::MigratingOut)
     }
 
@@ -246,10 +255,10 @@ mod tests {
         table[first].generated = 3;
         table[first].blocks.set_count(2);
         table.release(first);
-        assert_eq!(table.iter().map(|state| state.request).collect::<Vec<_>>(), [8]);
+        assert_eq!(table.iter().map(|state| state.request.0).collect::<Vec<_>>(), [8]);
         let third = table.insert(9, 12, 7);
         assert_eq!(third, first);
-        assert_eq!((table[third].request, table[third].generated, table[third].blocks.count()), (9, 0, 0));
+        assert_eq!((table[third].request.0, table[third].generated, table[third].blocks.count()), (9, 0, 0));
         assert_eq!(table[second].target(), 11);
     }
 

@@ -86,11 +86,6 @@ impl Pipeline {
         self.places.len() < self.most
     }
 
-    /// How many batches have a place.
-    pub(crate) fn len(&self) -> usize {
-        self.places.len()
-    }
-
     /// Whether no batch with requests is in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.batches == 0

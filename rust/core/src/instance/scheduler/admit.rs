@@ -24,7 +24,7 @@ impl Stages<'_> {
             return true;
         }
         let Some(first) = self.effects.queues.waiting().front() else { return false };
-        let deadline = self.effects.trace.arrival[first.request as usize].saturating_add(gather.wait);
+        let deadline = self.effects.trace.arrival[first.request.index()].saturating_add(gather.wait);
         if self.effects.queues.waiting().len() >= gather.size
             || deadline <= self.draft.now
             || first.slot.is_some()
@@ -47,7 +47,7 @@ impl Stages<'_> {
         }
         self.effects.sort_by_cached_prefix();
         let (mut hits, mut admitted) = (Vec::new(), false);
-        let passes = self.effects.settings.limits_prompts || self.effects.tier.is_some();
+        let passes = self.effects.settings.limits.prompts || self.effects.tier.is_some();
         let mut passed = passes.then(PassedOver::default);
         while self.budget() > 0 {
             let Some(candidate) = self.next_candidate() else {
@@ -123,7 +123,7 @@ impl Stages<'_> {
         }
         let decodes_first = self.effects.settings.scheduler.decodes_first;
         // A request whose tokens are drafted runs by itself.
-        let drafts = self.effects.settings.speculation.is_some();
+        let drafts = self.effects.settings.drafts.config().is_some();
         let joins = self.draft.decoded && self.draft.charged && !decodes_first && !drafts;
         self.effects.admit(candidate, offer, hits, joins, self.draft.now);
         self.add_to_come();
@@ -190,7 +190,7 @@ impl Stages<'_> {
     /// The best queued request of the ranking.
     fn candidate_by_rank(&self, best: BestQueued) -> Candidate {
         match best {
-            BestQueued::Arrival(row) => Candidate::new(row, Place::Arrival, self.effects.trace),
+            BestQueued::Arrival(request) => Candidate::new(request, Place::Arrival, self.effects.trace),
             BestQueued::Slot(slot) => self.candidate_in(slot),
         }
     }
@@ -337,7 +337,7 @@ impl Stages<'_> {
         if self.effects.transfers.offered() + self.effects.transfers.received() > 0 {
             return true;
         }
-        if self.effects.settings.limits_prompts || self.effects.reserve.is_some() {
+        if self.effects.settings.limits.prompts || self.effects.reserve.is_some() {
             return true;
         }
         // The answer is exact only where it is often asked for: without a prefix cache, for

@@ -14,7 +14,7 @@ pub(crate) struct StepDraft {
     pub(crate) limits: StepLimits,
     /// Tokens left in the step's budget.
     pub(crate) tokens_left: u64,
-    /// Requests preempted so far, in order.
+    /// Numbers of the requests preempted so far, in order.
     pub(crate) preempted: Vec<u32>,
     /// How many of them were displaced.
     pub(crate) displaced: u64,

@@ -7,7 +7,7 @@ use crate::hint::rare;
 use crate::instance::reserve::OutputReserve;
 use crate::instance::run::Run;
 use crate::series::Series;
-use crate::time::{HORIZON, TICKS_PER_SECOND, Ticks};
+use crate::time::{HORIZON, Ticks};
 
 impl Stages<'_> {
     /// Times the step that was formed, and the steps that it certainly repeats for.
@@ -71,8 +71,7 @@ impl Stages<'_> {
     fn steps_in_time(&self, run: &Run) -> Result<u64, Error> {
         let steps = run.steps_ended(HORIZON);
         if steps == 0 {
-            let seconds = run.start / TICKS_PER_SECOND;
-            return Err(Error::ClockOverflow { seconds, instance: self.effects.settings.index as usize });
+            return Err(Error::past_clock(run.start, self.effects.settings.index as usize));
         }
         Ok(steps)
     }

@@ -9,6 +9,7 @@ use super::Stages;
 use crate::instance::effects::{Candidate, Place};
 use crate::instance::queues::Queued;
 use crate::instance::request::{Phase, Slot};
+use crate::trace::RequestNumber;
 
 /// Whether a prompt may be admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,19 +78,20 @@ impl Stages<'_> {
     }
 
     /// Whether the first of the running requests is in another bucket than `request`.
-    fn is_of_other_bucket(&self, request: u32) -> bool {
+    fn is_of_other_bucket(&self, request: RequestNumber) -> bool {
         let Some(of) = &self.effects.settings.scheduler.joining.bucket else { return false };
         let requests = &self.effects.requests;
         let Some(first) = self.effects.batch.order().current(requests).next() else { return false };
-        let bucket =
-            |row: u32| self.effects.reader().sort_key_of_row(of, row, self.draft.now, self.effects.trace);
+        let bucket = |request| {
+            self.effects.reader().sort_key_of_arrival(of, request, self.draft.now, self.effects.trace)
+        };
         bucket(requests[first].request) != bucket(request)
     }
 
     /// Whether the adapters of the running requests leave no slot for that of `request`.
-    fn lacks_slot(&self, request: u32) -> bool {
+    fn lacks_slot(&self, request: RequestNumber) -> bool {
         let Some(adapters) = &self.effects.observers.adapters else { return false };
-        let adapter = self.effects.trace.adapter_of(request as usize);
+        let adapter = self.effects.trace.adapter_of(request.index());
         adapter.is_some_and(|adapter| !adapters.may_join(adapter))
     }
 

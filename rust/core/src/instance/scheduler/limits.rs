@@ -24,7 +24,7 @@ impl Stages<'_> {
             threshold: settings.scheduler.long_prefill_token_threshold,
             chunk: u64::MAX,
         };
-        if settings.varying.is_none() {
+        if settings.limits.varying.is_none() {
             return fixed;
         }
         rare();
@@ -34,7 +34,7 @@ impl Stages<'_> {
     /// The limits where some vary, as of the present state, and for how many steps of the decode set they hold.
     #[inline(never)]
     fn varying_limits(&mut self, fixed: StepLimits) -> (StepLimits, u64) {
-        match self.effects.settings.varying.clone() {
+        match self.effects.settings.limits.varying.clone() {
             Some(varying) => self.evaluate_limits(fixed, &varying),
             None => (fixed, u64::MAX),
         }
@@ -62,7 +62,7 @@ impl Stages<'_> {
     /// For how many steps of the decode-only step that was formed the limits surely decide nothing else: while they hold;
     /// or for any number, if the fewest tokens suffice and no request waits.
     pub(super) fn steps_within_limits(&mut self) -> u64 {
-        if self.effects.settings.varying.is_none() {
+        if self.effects.settings.limits.varying.is_none() {
             return u64::MAX;
         }
         rare();
@@ -73,7 +73,7 @@ impl Stages<'_> {
     fn steps_of_varying(&mut self) -> u64 {
         let charged = self.charge_of_decodes();
         let waits = self.effects.queued() > 0 || !self.effects.batch.outside().is_empty();
-        if !waits && charged <= self.effects.settings.least_tokens {
+        if !waits && charged <= self.effects.settings.limits.least_tokens {
             return u64::MAX;
         }
         // The next step is formed in the state that this one leaves, with the requests that it has admitted.

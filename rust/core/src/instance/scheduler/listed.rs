@@ -39,7 +39,7 @@ impl Stages<'_> {
         let rules = &settings.scheduler;
         let (requests, width, threshold) = (set.len(), set.width(), rules.long_prefill_token_threshold);
         let runs = settings.plans
-            && settings.varying.is_none()
+            && settings.limits.varying.is_none()
             && self.effects.batch.outside().is_empty()
             && requests > 0
             && requests <= rules.max_num_seqs

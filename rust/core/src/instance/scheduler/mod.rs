@@ -60,8 +60,20 @@ impl Effects<'_> {
             rare();
             return self.fill_pipeline(now);
         }
-        Stages::new(self.again(), now).begin()
+        Ok(match Stages::new(self.again(), now).begin()? {
+            Formed::Batch(end) => Some(end),
+            Formed::Nothing(retry_at) => retry_at,
+        })
     }
+}
+
+/// The outcome of forming a step.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Formed {
+    /// A batch, which runs until its step or run ends, or leaves the pipeline.
+    Batch(Ticks),
+    /// No batch. When to try again, if not because of an event.
+    Nothing(Option<Ticks>),
 }
 
 impl<'a> Stages<'a> {
@@ -71,19 +83,19 @@ impl<'a> Stages<'a> {
     }
 
     /// As [`Effects::begin`], of one step.
-    pub(super) fn begin(mut self) -> Result<Option<Ticks>, Error> {
+    pub(super) fn begin(mut self) -> Result<Formed, Error> {
         debug_assert!(self.effects.run.is_idle(), "Invariant: one step at a time");
         let now = self.draft.now;
         if let Some(ends) = self.effects.wake_tier(now) {
             rare();
-            return Ok(Some(ends));
+            return Ok(Formed::Nothing(Some(ends)));
         }
         self.effects.end_rest(now);
         let queued = self.effects.queued() > 0;
         self.effects.note_moment(now);
         let deferred = self.effects.refresh_ranks(queued, now);
         if !queued && let Some(end) = self.start_decode_run(now) {
-            return Ok(Some(end));
+            return Ok(Formed::Batch(end));
         }
         if deferred {
             self.effects.refresh_deferred_ranks(now);
@@ -113,7 +125,7 @@ impl<'a> Stages<'a> {
                 self.effects.count_step(now)?;
             }
             if formed {
-                return self.start(decodes).map(Some);
+                return self.start(decodes).map(Formed::Batch);
             }
             // A step in which every request was preempted takes no time; its blocks are
             // free for the next one. Nor does one that could not be decided ahead.
@@ -123,7 +135,7 @@ impl<'a> Stages<'a> {
             let again = (self.passes_step() || preempted || unseen) && self.effects.run.rests();
             if !again || self.draft.loads.waits {
                 self.effects.rest(now);
-                return Ok(self.draft.retry_at);
+                return Ok(Formed::Nothing(self.draft.retry_at));
             }
             // The requests just preempted have cached tokens now.
             self.effects.refresh_ranks_again(now);
@@ -227,7 +239,7 @@ impl<'a> Stages<'a> {
 
     /// Runs the stages, with what admissions leave for outputs to come. Returns whether the decode set runs in this step.
     fn run_round(&mut self) -> bool {
-        if !self.effects.settings.reserves {
+        if !self.effects.settings.scheduler.reserves() {
             return self.run_stages();
         }
         rare();

@@ -7,6 +7,7 @@ use super::Stages;
 use crate::config::Allocation;
 use crate::instance::effects::Candidate;
 use crate::instance::request::{Phase, Slot};
+use crate::trace::RequestNumber;
 
 impl Stages<'_> {
     /// Blocks that must be free beside those of a prompt with `tokens` tokens computed: those that it and the running
@@ -53,8 +54,8 @@ impl Stages<'_> {
     }
 
     /// Blocks of a request with all tokens of its prompt and its output.
-    fn blocks_at_end(&self, request: u32) -> u64 {
-        let (trace, row) = (self.effects.trace, request as usize);
+    fn blocks_at_end(&self, request: RequestNumber) -> u64 {
+        let (trace, row) = (self.effects.trace, request.index());
         self.effects.settings.blocks_with_lookahead(trace.prompt_tokens[row] + trace.output_tokens[row])
     }
 }

@@ -67,7 +67,11 @@ impl Stages<'_> {
         let joining = chunks.len() as u64;
         let all = set.len() + joining;
         let rules = &self.effects.settings.scheduler;
-        if most == 0 || all == 0 || all > rules.max_num_seqs || all > self.effects.settings.least_tokens {
+        if most == 0
+            || all == 0
+            || all > rules.max_num_seqs
+            || all > self.effects.settings.limits.least_tokens
+        {
             return None;
         }
         let shape = self.effects.batch.planned_shape(ran, &self.effects.requests);
@@ -97,7 +101,7 @@ impl Stages<'_> {
             && let Some(reasoning) = self
                 .effects
                 .trace
-                .reasoning(state.request as usize)
+                .reasoning(state.request.index())
                 .filter(|reasoning| *reasoning >= generated)
         {
             most = most.min(u64::from(reasoning - generated));

@@ -24,7 +24,7 @@ impl Stages<'_> {
             // row, which is the order of arrival, decides.
             Victim::Worst => candidates.max_by_key(|&i| {
                 let request = self.effects.requests[order.slot(i)].request;
-                (self.effects.trace.priority_of(request as usize), request)
+                (self.effects.trace.priority_of(request.index()), request)
             }),
             Victim::FewestGenerated => candidates.min_by_key(|&i| {
                 let state = &self.effects.requests[order.slot(i)];
@@ -77,13 +77,13 @@ impl Stages<'_> {
     }
 
     fn note_preempted(&mut self, slot: Slot) {
-        self.draft.preempted.push(self.effects.requests[slot].request);
+        self.draft.preempted.push(self.effects.requests[slot].request.0);
     }
 
     /// Returns the tokens of a preempted request to the budget, where schedulers do.
     fn refund(&mut self, tokens: u32) {
         if self.effects.settings.scheduler.refund {
-            let slots = if tokens > 0 { self.effects.settings.input_slots() } else { 0 };
+            let slots = if tokens > 0 { self.effects.settings.drafts.input_slots() } else { 0 };
             self.draft.tokens_left += u64::from(tokens) + slots;
         }
     }

@@ -79,7 +79,7 @@ impl Stages<'_> {
 
     /// The output tokens that a candidate has left, as far as the step that is formed knows.
     fn output_left(&self, candidate: &Candidate) -> u32 {
-        let output = self.effects.trace.output_tokens[candidate.request as usize];
+        let output = self.effects.trace.output_tokens[candidate.request.index()];
         match candidate.place {
             Place::Slot(slot) => output - self.effects.seen_generated(slot),
             _ => output,
@@ -93,7 +93,7 @@ impl Stages<'_> {
         let settings = &self.effects.settings;
         let block = u64::from(settings.block.tokens());
         let state = &self.effects.requests[slot];
-        let output = self.effects.trace.output_tokens[state.request as usize];
+        let output = self.effects.trace.output_tokens[state.request.index()];
         let output = if tokens >= state.lacking() { reserve.clip(output) } else { 0 };
         let decodes = state.phase.decodes();
         self.draft.held_back.reserve.taken += (settings.token_blocks(tokens) + 1 + unheld) * block + output;
@@ -171,7 +171,7 @@ impl Stages<'_> {
         let Some(reserve) = self.effects.reserve.as_deref() else { return (0, 0) };
         let decoding = self.effects.decoding_in_order();
         let left = |slot: &Slot| {
-            let output = self.effects.trace.output_tokens[self.effects.requests[*slot].request as usize];
+            let output = self.effects.trace.output_tokens[self.effects.requests[*slot].request.index()];
             reserve.clip(output - self.effects.seen_generated(*slot))
         };
         let known = (decoding.iter().map(left).sum(), decoding.len());

@@ -80,7 +80,7 @@ impl Stages<'_> {
     /// Tokens of the budget that a step of the decode set takes.
     pub(super) fn charge_of_decodes(&self) -> u64 {
         let set = self.effects.batch.decode_set();
-        set.len() * (set.width() + self.effects.settings.input_slots())
+        set.len() * (set.width() + self.effects.settings.drafts.input_slots())
     }
 
     /// Whether preempting the worst members of the decode set until the rest has its
@@ -122,7 +122,7 @@ impl Stages<'_> {
     fn resume_with_prefills(&mut self) -> bool {
         let set = self.effects.batch.decode_set();
         let mut left = self.draft.tokens_left - self.charge_of_decodes();
-        let slots = self.effects.settings.input_slots();
+        let slots = self.effects.settings.drafts.input_slots();
         let mut blocks = set.blocks_for_next() + u64::from(self.effects.settings.scheduler.spare_block);
         let outside = self.effects.batch.outside();
         for (i, &slot) in outside.iter().enumerate() {

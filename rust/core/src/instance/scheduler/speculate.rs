@@ -23,7 +23,7 @@ impl Stages<'_> {
             Some(speculator) => {
                 rare();
                 let drafts = u64::from(speculator.proposed(slot));
-                let most = self.effects.settings.most_tokens(state.computed).max(lacking);
+                let most = self.effects.settings.limits.most_tokens(state.computed).max(lacking);
                 (lacking + drafts).min(self.draft.limits.chunk).min(most)
             }
         }
@@ -38,7 +38,7 @@ impl Stages<'_> {
         let Some(speculator) = &self.effects.speculator else { return 0 };
         let unseen = self.effects.unseen_outcome(slot);
         let drafts = u64::from(speculator.proposed(slot));
-        let most = self.effects.settings.most_tokens(state.computed + unseen.given_up);
+        let most = self.effects.settings.limits.most_tokens(state.computed + unseen.given_up);
         if unseen.yielded == 0 {
             // Not in the step before, whose outcome is unknown; or cancelled.
             let lacking = u64::from(state.lacking());
@@ -54,12 +54,12 @@ impl Stages<'_> {
 
     /// Tokens that the next request may compute in the step.
     pub(super) fn budget(&self) -> u64 {
-        self.draft.tokens_left.saturating_sub(self.effects.settings.input_slots())
+        self.draft.tokens_left.saturating_sub(self.effects.settings.drafts.input_slots())
     }
 
     /// Charges the budget with a scheduled request of `tokens` tokens.
     pub(super) fn charge(&mut self, tokens: u64) {
-        let charged = tokens + self.effects.settings.input_slots();
+        let charged = tokens + self.effects.settings.drafts.input_slots();
         self.draft.tokens_left = self.draft.tokens_left.saturating_sub(charged);
     }
 
@@ -76,7 +76,7 @@ impl Stages<'_> {
         let pads = target == hit + 1
             && (resumed || hit > 0)
             && !running.any(|part| part == Part::Chunk)
-            && padding < self.effects.settings.most_tokens(hit);
+            && padding < self.effects.settings.limits.most_tokens(hit);
         if pads { padding } else { 0 }
     }
 

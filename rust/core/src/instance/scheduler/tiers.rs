@@ -64,7 +64,7 @@ impl Stages<'_> {
             _ => candidate.target,
         };
         let loaded = settings.blocks_for(cached + load.tokens());
-        let drafts = settings.blocks_for(settings.draft_slots());
+        let drafts = settings.blocks_for(settings.drafts.slots());
         let most = settings.blocks_for(all).max(loaded + self.blocks_of_prefills() + drafts);
         let watermark = settings.watermark(self.effects.admitted());
         let blocks = most - settings.blocks_for(cached) + unheld + watermark;
@@ -74,7 +74,7 @@ impl Stages<'_> {
     /// Blocks that the prefills under way lack for all their tokens and the drafts after them, and the requests that wait
     /// for loads.
     fn blocks_of_prefills(&self) -> u64 {
-        let slots = self.effects.settings.draft_slots();
+        let slots = self.effects.settings.drafts.slots();
         let requests = &self.effects.requests;
         let loading = self.effects.tier.as_deref().map_or(&[][..], |tier| tier.loading());
         let prefills =
@@ -106,8 +106,8 @@ impl Stages<'_> {
         let requests = &self.effects.requests;
         let ready = tier.loading().iter().copied().filter(|&slot| tier.is_loaded(slot));
         let slot = if self.effects.queues.waiting().is_by_priority() {
-            let row = |slot: Slot| requests[slot].request;
-            ready.min_by_key(|&slot| (self.effects.trace.priority_of(row(slot) as usize), row(slot)))
+            let request = |slot: Slot| requests[slot].request;
+            ready.min_by_key(|&slot| (self.effects.trace.priority_of(request(slot).index()), request(slot)))
         } else {
             { ready }.next()
         }?;
@@ -145,7 +145,7 @@ impl Stages<'_> {
                 return Joins::Later;
             }
         }
-        if self.effects.settings.limits_prompts { self.joins(candidate, hit) } else { Joins::Yes }
+        if self.effects.settings.limits.prompts { self.joins(candidate, hit) } else { Joins::Yes }
     }
 
     /// For how many steps of a run its copies change nothing: up to the step that learns of the end of one, and before the

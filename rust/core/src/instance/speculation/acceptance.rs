@@ -1,6 +1,7 @@
 //! How many drafts of a request are accepted.
 
 use crate::config::DraftAcceptance;
+use crate::trace::TraceRow;
 
 /// Says how many drafts are accepted: a function of the request and of the tokens that it has yielded.
 #[derive(Debug)]
@@ -22,14 +23,14 @@ impl Verifier {
         Self { rule: rule.clone(), sums }
     }
 
-    /// Drafts that are accepted of a request in row `row` of the trace that has yielded `outputs` tokens, however many are
+    /// Drafts that are accepted of the request in a row of the trace that has yielded `outputs` tokens, however many are
     /// proposed.
-    pub(in crate::instance) fn accepted(&self, row: u32, outputs: u32) -> u32 {
+    pub(in crate::instance) fn accepted(&self, row: TraceRow, outputs: u32) -> u32 {
         match &self.rule {
             DraftAcceptance::Listed(listed) => listed.at(row, outputs),
             DraftAcceptance::Periodic { yields } => yields[self.step_at(outputs)] - 1,
             DraftAcceptance::ByRow { denominator, numerators } => {
-                let mean = numerators[row as usize % numerators.len()];
+                let mean = numerators[row.index() % numerators.len()];
                 yielded_by(u64::from(mean), u64::from(*denominator), outputs) - 1
             }
             DraftAcceptance::Drawn { chances, seed } => {
@@ -58,9 +59,9 @@ fn yielded_by(mean: u64, one: u64, outputs: u32) -> u32 {
 
 /// A number below 2^32, drawn for a draft at a position: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom
 /// number generators, 2014), of the seed and then of each number in turn.
-fn draw(seed: u64, row: u32, outputs: u32, position: u32) -> u64 {
+fn draw(seed: u64, row: TraceRow, outputs: u32, position: u32) -> u64 {
     let mixed =
-        [row, outputs, position].iter().fold(mix(seed), |state, &number| mix(state ^ u64::from(number)));
+        [row.0, outputs, position].iter().fold(mix(seed), |state, &number| mix(state ^ u64::from(number)));
     mixed >> 32
 }
 
@@ -87,9 +88,9 @@ mod tests {
     fn steps_yield_the_numbers_in_turn() {
         let verifier = Verifier::new(&DraftAcceptance::Periodic { yields: vec![2, 3] });
         // After the prompt's token: 2, 3, 2, 3 more.
-        assert_eq!([1, 3, 6, 8].map(|outputs| verifier.accepted(0, outputs)), [1, 2, 1, 2]);
+        assert_eq!([1, 3, 6, 8].map(|outputs| verifier.accepted(TraceRow(0), outputs)), [1, 2, 1, 2]);
         // Cut to one of three tokens, the request has 4, and goes on with the step that it would have at 6.
-        assert_eq!(verifier.accepted(0, 4), 1);
+        assert_eq!(verifier.accepted(TraceRow(0), 4), 1);
     }
 
     #[test]
@@ -97,14 +98,14 @@ mod tests {
         let rule = DraftAcceptance::ByRow { denominator: 4, numerators: vec![10, 4, 11] };
         let verifier = Verifier::new(&rule);
         // Tokens after 1, 2, … steps at 2.5 a step: 2, 5, 7, 10; at 2.75: 2, 5, 8, 11. The prompt's is one more.
-        assert_eq!([1, 3, 6, 8].map(|outputs| verifier.accepted(0, outputs)), [1, 2, 1, 2]);
-        assert_eq!([1, 3, 6, 9, 12].map(|outputs| verifier.accepted(2, outputs)), [1, 2, 2, 2, 1]);
-        assert_eq!([1, 2, 3].map(|outputs| verifier.accepted(1, outputs)), [0, 0, 0]);
+        assert_eq!([1, 3, 6, 8].map(|outputs| verifier.accepted(TraceRow(0), outputs)), [1, 2, 1, 2]);
+        assert_eq!([1, 3, 6, 9, 12].map(|outputs| verifier.accepted(TraceRow(2), outputs)), [1, 2, 2, 2, 1]);
+        assert_eq!([1, 2, 3].map(|outputs| verifier.accepted(TraceRow(1), outputs)), [0, 0, 0]);
         // Cut to one of three tokens, the request has 4, and goes on with the step that it would have at 6.
-        assert_eq!(verifier.accepted(0, 4), 1);
+        assert_eq!(verifier.accepted(TraceRow(0), 4), 1);
         let last =
             Verifier::new(&DraftAcceptance::ByRow { denominator: u32::MAX, numerators: vec![u32::MAX] });
-        assert_eq!(last.accepted(0, u32::MAX), 0, "it fits into 64 bits");
+        assert_eq!(last.accepted(TraceRow(0), u32::MAX), 0, "it fits into 64 bits");
     }
 
     #[test]
@@ -114,12 +115,16 @@ mod tests {
             Verifier::new(&DraftAcceptance::Drawn { chances: vec![1 << 32, half, never, half], seed: 3 });
         let mut counts = [0; 5];
         for outputs in 1..=10_000 {
-            counts[verifier.accepted(7, outputs) as usize] += 1;
+            counts[verifier.accepted(TraceRow(7), outputs) as usize] += 1;
         }
         assert_eq!((counts[0], counts[3], counts[4]), (0, 0, 0));
         // Four standard deviations of 10,000 fair coins are 200.
         assert!((4_800..=5_200).contains(&counts[1]), "{counts:?}");
         let other = Verifier::new(&DraftAcceptance::Drawn { chances: vec![1 << 32, half], seed: 4 });
-        assert!((1..99).any(|outputs| verifier.accepted(7, outputs) != other.accepted(7, outputs)));
+        assert!(
+            (1..99).any(
+                |outputs| verifier.accepted(TraceRow(7), outputs) != other.accepted(TraceRow(7), outputs)
+            )
+        );
     }
 }

@@ -11,12 +11,12 @@
 mod acceptance;
 mod drafting;
 mod rises;
+mod settings;
 
 use std::sync::Arc;
 
 use acceptance::Verifier;
-pub(in crate::instance) use drafting::draft_ticks;
-pub(in crate::instance) use rises::{Rises, rise};
+pub(in crate::instance) use settings::DraftSettings;
 
 use super::batch::{Cycle, Periodic};
 use super::request::{RequestState, Slot};
@@ -75,7 +75,7 @@ impl Speculator {
     pub(in crate::instance) fn propose(&mut self, slot: Slot, state: &RequestState, requests: u64) -> u32 {
         let most = self.config.tokens_after(requests);
         let drafts = match &self.config.proposals {
-            Some(listed) => listed.at(state.row.index, state.generated).min(most),
+            Some(listed) => listed.at(state.entry.row, state.generated).min(most),
             None => most,
         };
         let at = slot as usize;
@@ -91,7 +91,7 @@ impl Speculator {
         let verified = drafts.min(self.proposed(slot));
         let accepted = match verified {
             0 => 0,
-            _ => self.verifier.accepted(state.row.index, state.generated).min(verified),
+            _ => self.verifier.accepted(state.entry.row, state.generated).min(verified),
         };
         Verified { accepted, yielded: (accepted + 1).min(state.output - state.generated) }
     }

@@ -47,10 +47,10 @@ pub(in crate::instance) fn rise(cost: &Cost, config: &SpeculationConfig, shape: 
 
 #[cfg(test)]
 mod tests {
+    use super::super::drafting::draft_ticks;
     use super::*;
     use crate::config::DraftAcceptance;
     use crate::cost::Affine;
-    use crate::instance::speculation::draft_ticks;
 
     #[test]
     fn context_is_read_by_the_step_and_by_each_pass_of_the_draft_model() {

@@ -77,7 +77,7 @@ impl HostTier {
             self.fence(id);
         }
         for (id, job) in unseen {
-            self.end_job(id, &job, self.log.step.start);
+            self.end_job(id, &job, self.step.row.start);
         }
     }
 

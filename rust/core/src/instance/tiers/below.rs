@@ -13,19 +13,19 @@ use rustc_hash::FxHashMap;
 
 use super::HostTier;
 use super::jobs::Job;
-use crate::config::{Prefetch, StoreLink};
+use super::prefetch::Prefetching;
+use crate::config::StoreLink;
 use crate::instance::request::Slot;
 use crate::kv::{Access, ContentOwner, Found, Link, Memory, SharedStore, StoredChunk};
 use crate::metrics::{StoreCopies, StoreStats};
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// The uses of chunks by a request that has not been admitted, and the places of those that were read for it.
 #[derive(Debug, Default)]
-pub(super) struct Early {
-    pub(super) access: Access,
-    pub(super) fetched: Vec<u32>,
-    /// Until when the request waits for its reads, if they began as it joined the queue.
-    pub(super) until: Ticks,
+struct Early {
+    access: Access,
+    fetched: Vec<u32>,
 }
 
 /// A copy between the tier and the store.
@@ -39,20 +39,19 @@ pub(super) struct Copy {
 /// The store below a tier, as one instance uses it.
 #[derive(Debug)]
 pub(super) struct Below {
-    pub(super) store: SharedStore,
+    store: SharedStore,
     /// The links to the store and back.
     links: [Link; 2],
     /// The copies under way, by their end and in the order in which they were sent.
     open: BTreeMap<(Ticks, u64), Copy>,
     sent: u64,
-    /// By number, requests for which chunks are read before they are admitted for the first time.
-    pub(super) early: FxHashMap<u32, Early>,
-    /// Numbers of requests that have joined the queue since a step was formed.
-    pub(super) joined: Vec<u32>,
-    pub(super) prefetch: Option<Prefetch>,
+    /// Requests for which chunks are read before they are admitted for the first time.
+    early: FxHashMap<RequestNumber, Early>,
+    /// The reads that begin as requests join the queue, if they do.
+    prefetching: Option<Prefetching>,
     /// The chunks that the lookups of each request have found in the step that is formed.
     found: Vec<Vec<u64>>,
-    pub(super) stats: StoreCopies,
+    stats: StoreCopies,
 }
 
 impl Below {
@@ -63,8 +62,7 @@ impl Below {
             open: BTreeMap::new(),
             sent: 0,
             early: FxHashMap::default(),
-            joined: Vec::new(),
-            prefetch: config.prefetch,
+            prefetching: config.prefetch.map(Prefetching::new),
             found: Vec::new(),
             stats: StoreCopies { store: config.store, ..StoreCopies::default() },
         }
@@ -98,7 +96,7 @@ impl Below {
     }
 
     /// Reads chunks in one copy. Returns when it ends.
-    pub(super) fn read_keys(&mut self, keys: Vec<u64>, chunk_blocks: u32, now: Ticks) -> Ticks {
+    fn read_keys(&mut self, keys: Vec<u64>, chunk_blocks: u32, now: Ticks) -> Ticks {
         let blocks = keys.len() as u64 * u64::from(chunk_blocks);
         let ends = self.store.get().read(&keys, blocks, &mut self.links[1], now).ends;
         self.stats.read_blocks += blocks;
@@ -117,12 +115,12 @@ impl HostTier {
     /// Has a store be below the tier, if its settings have one.
     pub(in crate::instance) fn set_store(&mut self, stores: &[SharedStore]) {
         let below = |config: StoreLink| Box::new(Below::new(config, stores[config.store as usize].clone()));
-        self.links.below = self.config.below.map(below);
+        self.links.below = self.rules.config.below.map(below);
     }
 
     /// Whether chunks are read from a store below the tier as a request is looked at for admission.
     pub(in crate::instance) fn reads_on_lookup(&self) -> bool {
-        self.links.below.as_deref().is_some_and(|below| below.prefetch.is_none())
+        self.links.below.as_deref().is_some_and(|below| below.prefetching.is_none())
     }
 
     /// Learns which copies between the tier and the store have ended by `now`.
@@ -142,13 +140,13 @@ impl HostTier {
     /// the prefix cache has. Returns whether there were any.
     pub(in crate::instance) fn fetch(
         &mut self,
-        (slot, request, owner): (Option<Slot>, u32, ContentOwner),
+        (slot, request, owner): (Option<Slot>, RequestNumber, ContentOwner),
         (tokens, cached): (u32, u32),
         memory: &Memory,
     ) -> bool {
-        let (size, now) = (self.chunk_tokens(), self.log.step.start);
+        let (size, now) = (self.rules.chunk_tokens(), self.step.row.start);
         let id = slot.and_then(|slot| self.uses.id(slot));
-        let (chunks, first) = (self.chunks_sought(tokens), cached / size);
+        let (chunks, first) = (self.rules.chunks_sought(tokens), cached / size);
         if id.is_some_and(|id| !self.uses.get(id).jobs.is_empty())
             || (chunks * size).saturating_sub(cached) < size
         {
@@ -156,7 +154,7 @@ impl HostTier {
         }
         let mut found = Vec::new();
         for at in first..chunks {
-            let chunk = self.chunk(owner, at, memory);
+            let chunk = self.rules.chunk(owner, at, memory);
             if self.store.find(chunk.key) != Found::Missing {
                 continue;
             }
@@ -186,9 +184,79 @@ impl HostTier {
         any
     }
 
+    fn prefetching(&self) -> Option<&Prefetching> {
+        self.links.below.as_deref()?.prefetching.as_ref()
+    }
+
+    fn prefetching_mut(&mut self) -> Option<&mut Prefetching> {
+        self.links.below.as_deref_mut()?.prefetching.as_mut()
+    }
+
+    /// Whether chunks are read from the store below as requests join the queue.
+    pub(in crate::instance) fn prefetches(&self) -> bool {
+        self.prefetching().is_some()
+    }
+
+    /// A request joins the queue.
+    pub(in crate::instance) fn join_queue(&mut self, request: RequestNumber) {
+        if let Some(prefetching) = self.prefetching_mut() {
+            prefetching.join(request);
+        }
+    }
+
+    /// The requests that have joined the queue since the last call, and for which chunks may be read.
+    pub(in crate::instance) fn take_joined(&mut self) -> Vec<RequestNumber> {
+        self.prefetching_mut().map(Prefetching::take_joined).unwrap_or_default()
+    }
+
+    /// Whether a request waits for its reads.
+    pub(in crate::instance) fn awaits_reads(&self, request: RequestNumber) -> bool {
+        self.prefetching().is_some_and(|prefetching| prefetching.awaits(request, self.step.row.start))
+    }
+
+    /// Begins to read the chunks that the store has of a request's `tokens` tokens after what the prefix cache, with its
+    /// `cached` tokens, and the tier have, if they are enough.
+    pub(in crate::instance) fn prefetch(
+        &mut self,
+        (request, owner): (RequestNumber, ContentOwner),
+        (tokens, cached): (u32, u32),
+        memory: &Memory,
+    ) {
+        let (size, now) = (self.rules.chunk_tokens(), self.step.row.start);
+        let places = cached / size..self.rules.chunks_sought(tokens);
+        let chunks: Vec<_> = places.map(|at| self.rules.chunk(owner, at, memory)).collect();
+        let Some(below) = self.links.below.as_deref_mut() else { return };
+        let Some(prefetching) = &mut below.prefetching else { return };
+        let lacks = |chunk: &StoredChunk| self.store.find(chunk.key) == Found::Missing;
+        let found =
+            prefetching.wanted(&chunks, size, lacks, |chunk| below.store.get().look_up(chunk.key, now));
+        if found.is_empty() {
+            return;
+        }
+        let sought = found.len() as u32 * size;
+        let mut early = std::mem::take(below.early.entry(request).or_default());
+        let mut ends = now;
+        for chunk in found {
+            if self.store.store(&[chunk], &mut early.access).is_none() {
+                below.stats.refused_reads += 1;
+                break;
+            }
+            early.fetched.push(chunk.at);
+            ends = below.read_keys(vec![chunk.key], self.rules.config.chunk_blocks, now);
+        }
+        below.early.insert(request, early);
+        if let Some(prefetching) = &mut below.prefetching {
+            prefetching.begin(request, sought, now, ends);
+        }
+        self.stats.peak_chunks = self.stats.peak_chunks.max(self.store.used());
+    }
+
     /// Notes that a request is admitted, for which chunks may have been read before.
-    pub(super) fn admit_early(&mut self, id: u32, request: u32) {
+    pub(super) fn admit_early(&mut self, id: u32, request: RequestNumber) {
         let Some(below) = &mut self.links.below else { return };
+        if let Some(prefetching) = &mut below.prefetching {
+            prefetching.admit(request);
+        }
         if let Some(early) = below.early.remove(&request) {
             let (access, fetched) = self.uses.fetching(id);
             (*access, *fetched) = (early.access, early.fetched);
@@ -197,7 +265,7 @@ impl HostTier {
 
     /// Of the tokens that a request loads, those that were read from the store for it, and forgets which those were.
     pub(super) fn take_fetched(&mut self, id: u32, cached: u32, loaded: u32) -> u32 {
-        let (size, ends) = (self.chunk_tokens(), cached + loaded);
+        let (size, ends) = (self.rules.chunk_tokens(), cached + loaded);
         let places = std::mem::take(self.uses.fetching(id).1);
         places.iter().map(|at| ((at + 1) * size).min(ends).saturating_sub((at * size).max(cached))).sum()
     }
@@ -205,7 +273,7 @@ impl HostTier {
     /// Writes the chunks of a copy that has ended to the store, as far as that lacks them and has room.
     pub(super) fn write_down(&mut self, job: &Job, keys: &[u64], now: Ticks) {
         let Some(below) = &mut self.links.below else { return };
-        let taken = below.write(keys, self.config.chunk_blocks, now);
+        let taken = below.write(keys, self.rules.config.chunk_blocks, now);
         let chunks: Vec<StoredChunk> =
             job.chunks.iter().filter(|chunk| taken.contains(&chunk.key)).copied().collect();
         self.store.hold(&chunks);
@@ -213,9 +281,9 @@ impl HostTier {
 
     /// Sends the reads that the lookups of the step which was formed have begun.
     pub(super) fn send_reads(&mut self) {
-        let now = self.log.step.start;
+        let now = self.step.row.start;
         if let Some(below) = &mut self.links.below {
-            below.read(self.config.chunk_blocks, now);
+            below.read(self.rules.config.chunk_blocks, now);
         }
     }
 
@@ -223,7 +291,9 @@ impl HostTier {
     pub(super) fn next_read_end(&self) -> Option<Ticks> {
         let below = self.links.below.as_deref()?;
         let read = below.open.iter().find(|(_, copy)| !copy.writes).map(|(&(ends, _), _)| ends);
-        read.into_iter().chain(self.next_stop()).min()
+        let stop =
+            below.prefetching.as_ref().and_then(|prefetching| prefetching.next_stop(self.step.row.start));
+        read.into_iter().chain(stop).min()
     }
 
     /// Chunks in the store below, those that are being written among them.

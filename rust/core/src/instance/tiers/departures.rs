@@ -10,6 +10,7 @@ use super::HostTier;
 use super::jobs::Kind;
 use crate::instance::request::Slot;
 use crate::kv::{Block, ContentOwner};
+use crate::trace::RequestNumber;
 
 /// Requests that have left.
 #[derive(Debug, Default)]
@@ -46,7 +47,7 @@ impl HostTier {
     }
 
     /// A request is admitted whose KV another instance has sent: it offers all its chunks.
-    pub(in crate::instance) fn receive(&mut self, slot: Slot, request: u32, owner: ContentOwner) {
+    pub(in crate::instance) fn receive(&mut self, slot: Slot, request: RequestNumber, owner: ContentOwner) {
         let id = self.uses.enter(slot, request, owner);
         self.uses.note_behind(id, true);
     }
@@ -64,7 +65,7 @@ impl HostTier {
     fn end_use(&mut self, slot: Slot, computed: u32) -> Option<u32> {
         let id = self.uses.leave(slot)?;
         self.uses.note_behind(id, false);
-        self.uses.get_mut(id).rest = self.complete(id, computed);
+        self.uses.get_mut(id).rest = self.rules.complete(self.uses.get(id).owner.prompt, computed);
         Some(id)
     }
 
@@ -74,7 +75,7 @@ impl HostTier {
         let used = self.uses.get(id);
         if !used.blocks.is_empty() {
             for &job in &used.jobs {
-                let blocks = self.jobs.blocks_of(job, self.config.chunk_blocks, &used.blocks);
+                let blocks = self.jobs.blocks_of(job, self.rules.config.chunk_blocks, &used.blocks);
                 self.fences.add(job, blocks);
             }
         }
@@ -115,6 +116,7 @@ impl HostTier {
 
 #[cfg(test)]
 mod tests {
+    use crate::trace::TraceRow;
     use std::sync::Arc;
 
     use super::*;
@@ -122,7 +124,7 @@ mod tests {
     use crate::instance::tiers::Wanted;
     use crate::kv::{BlockTable, Memory, Prefixes};
 
-    const OWNER: ContentOwner = ContentOwner { request: 0, prompt: 8, known: 8 };
+    const OWNER: ContentOwner = ContentOwner { row: TraceRow(0), prompt: 8, known: 8 };
 
     /// A tier of 10 chunks of a block of 4 tokens; a copy of a block takes 5 ticks.
     fn tier(ahead: bool) -> HostTier {
@@ -158,7 +160,7 @@ mod tests {
         let (mut memory, table) = memory(2);
         let mut tier = tier(false);
         tier.open(&[], 0);
-        tier.admit((3, 0, OWNER), Wanted { cached: 0, loaded: 0, sync: false }, &memory);
+        tier.admit((3, RequestNumber(0), OWNER), Wanted { cached: 0, loaded: 0, sync: false }, &memory);
         // A step computes the first block, and the request leaves with the second computed and not offered.
         memory.forget_given();
         assert_eq!(tier.close(&[(3, 4)], &[], &memory), 0);
@@ -177,7 +179,7 @@ mod tests {
         let nothing = Wanted { cached: 0, loaded: 0, sync: false };
         let load = Wanted { cached: 0, loaded: 4, sync: false };
         tier.open(&[], 0);
-        tier.admit((3, 0, OWNER), nothing, &memory);
+        tier.admit((3, RequestNumber(0), OWNER), nothing, &memory);
         tier.close(&[(3, 4)], &[], &memory);
         tier.send_others(10);
         tier.finish(3, 4, table.blocks());
@@ -186,7 +188,7 @@ mod tests {
         assert!(tier.pass_step(20), "the store has ended");
         // It comes again, and its load takes from 20 to 25.
         tier.open(&[], 20);
-        tier.admit((3, 0, OWNER), load, &memory);
+        tier.admit((3, RequestNumber(0), OWNER), load, &memory);
         tier.note_load(3, load, 20);
         tier.close(&[], &[], &memory);
         tier.pass_step(20);
@@ -207,7 +209,7 @@ mod tests {
             let (memory, table) = memory(2);
             let mut tier = tier(true);
             tier.open(&[], 0);
-            tier.receive(3, 0, OWNER);
+            tier.receive(3, RequestNumber(0), OWNER);
             tier.depart(3, 8, table.blocks(), runs);
             tier.close(&[], &[], &memory);
             assert_eq!(tier.chunks(), 2 * (known - 1), "the step stores what it knows of");

@@ -1,9 +1,10 @@
-//! The actions of steps on a tier: those of the step that is formed, and the rows of a log.
+//! A log of the actions of steps on a tier.
 
 use serde::Serialize;
 
 use super::jobs::{Job, Kind};
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// The actions of a step on a tier.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -14,7 +15,7 @@ pub struct TierStep {
     pub begins: Ticks,
     /// Requests preempted, and free blocks of the GPU once it was formed, where it computes no tokens.
     pub without_tokens: Option<(Vec<u32>, u64)>,
-    /// Requests that wait for a load.
+    /// Requests that wait for a load, by number, as in the next two lists.
     pub loading: Vec<u32>,
     /// Admissions, and loads that begin: the request, its tokens in the prefix cache, and those that are loaded.
     pub hits: Vec<(u32, u32, u32)>,
@@ -74,7 +75,7 @@ pub struct TierJob {
 }
 
 impl TierJob {
-    pub(super) fn new(id: u32, job: &Job, request: Option<u32>, reported: Ticks) -> Self {
+    pub(super) fn new(id: u32, job: &Job, request: Option<RequestNumber>, reported: Ticks) -> Self {
         let kind = match job.kind {
             Kind::Store => "store",
             Kind::Load => "load",
@@ -82,6 +83,7 @@ impl TierJob {
         };
         let (begins, ends) = job.interval.map_or((0, 0), |interval| (interval.begins, interval.ends));
         let (blocks, chunks) = (job.blocks, job.chunks.len() as u64);
+        let request = request.map(|request| request.0);
         Self { id, kind, request, blocks, chunks, made: job.made, begins, ends, reported }
     }
 }
@@ -98,7 +100,7 @@ pub struct TierLog {
 }
 
 impl TierLog {
-    /// Has each request be the row that `origins` has for it.
+    /// Replaces the number of each request by its row in the trace, which `origins` has for it.
     pub(crate) fn restore(&mut self, origins: &[u32]) {
         let row = |request: &mut u32| *request = origins[*request as usize];
         for step in &mut self.steps {
@@ -110,76 +112,39 @@ impl TierLog {
     }
 }
 
-/// The step that is formed, and the log of those before.
-#[derive(Debug)]
+/// The log of the steps before the one that is formed, where it is kept.
+#[derive(Debug, Default)]
 pub(super) struct StepLog {
-    pub(super) step: TierStep,
-    /// Copies that are sent as it starts, though it does not wait for them.
-    pub(super) at_once: Vec<u32>,
-    /// When the loads end that overlap with it.
-    pub(super) loaded: Ticks,
-    /// When it ends, if it computes no tokens and waits for copies.
-    pub(super) ends: Option<Ticks>,
     log: Option<Box<TierLog>>,
-    /// Chunks evicted before the step.
-    evicted: u64,
-    /// The requests that waited for loads after the step before it.
+    /// The requests that waited for loads after the step that was written last.
     loading: Vec<u32>,
 }
 
 impl StepLog {
     pub(super) fn new(recorded: bool) -> Self {
-        let log = recorded.then(Box::default);
-        let step = TierStep::default();
-        Self { step, at_once: Vec::new(), loaded: 0, ends: None, log, evicted: 0, loading: Vec::new() }
+        Self { log: recorded.then(Box::default), loading: Vec::new() }
     }
 
     pub(super) fn is_kept(&self) -> bool {
         self.log.is_some()
     }
 
-    /// Begins a step.
-    pub(super) fn open(&mut self, now: Ticks, evicted: u64) {
-        self.step = TierStep { start: now, begins: now, ..TierStep::default() };
-        self.evicted = evicted;
-        self.at_once.clear();
-        self.loaded = 0;
-    }
-
-    pub(super) fn made(&mut self, job: u32, kind: Kind) {
-        if kind == Kind::Store { self.step.stores.push(job) } else { self.step.loads.push(job) }
-    }
-
-    /// Has the step wait for a copy.
-    pub(super) fn flush(&mut self, job: u32) {
-        if let Err(at) = self.step.flushed.binary_search(&job) {
-            self.step.flushed.insert(at, job);
-        }
-    }
-
-    /// Notes the state of the tier once the step is formed.
-    pub(super) fn close(&mut self, mut loading: Vec<u32>, (chunks, evicted): (u64, u64)) {
-        loading.sort_unstable();
-        self.step.loading = loading;
-        (self.step.chunks, self.step.evicted) = (chunks, evicted - self.evicted);
-    }
-
-    /// Writes the row of the step, if it did anything.
-    pub(super) fn write(&mut self) {
+    /// Writes the row of a step, if it did anything.
+    pub(super) fn write(&mut self, step: &TierStep) {
         let Some(log) = &mut self.log else { return };
-        let waits = std::mem::replace(&mut self.loading, self.step.loading.clone());
-        if !self.step.is_idle() || waits != self.step.loading {
-            log.steps.push(self.step.clone());
+        let waits = std::mem::replace(&mut self.loading, step.loading.clone());
+        if !step.is_idle() || waits != step.loading {
+            log.steps.push(step.clone());
         }
     }
 
-    /// Writes a copy that has ended. `start`: of the step with tokens that learned of it; `None`: it is the step without
-    /// tokens that was formed last.
-    pub(super) fn report(&mut self, job: TierJob, start: Option<Ticks>) {
+    /// Writes a copy that has ended. `start`: of the step with tokens that learned of it; `None`: it is `step`, which is
+    /// without tokens and was formed last.
+    pub(super) fn report(&mut self, job: TierJob, start: Option<Ticks>, step: &mut TierStep) {
         let Some(log) = &mut self.log else { return };
         match start {
             Some(start) => log.reports.push((start, job.id)),
-            None => self.step.reported.push(job.id),
+            None => step.reported.push(job.id),
         }
         log.jobs.push(job);
     }
@@ -196,22 +161,14 @@ mod tests {
     #[test]
     fn steps_that_do_nothing_have_no_row() {
         let mut log = StepLog::new(true);
-        log.open(5, 2);
-        log.close(vec![], (9, 2));
-        log.write();
-        log.open(6, 2);
-        log.flush(4);
-        log.flush(1);
-        log.flush(4);
-        log.close(vec![3, 2], (9, 3));
-        log.write();
-        log.open(8, 3);
-        log.close(vec![2, 3], (9, 3));
-        log.write();
+        let step =
+            |start, loading: &[u32]| TierStep { start, loading: loading.to_vec(), ..TierStep::default() };
+        log.write(&step(5, &[]));
+        log.write(&step(6, &[2, 3]));
+        log.write(&step(8, &[2, 3]));
+        log.write(&TierStep { flushed: vec![4], ..step(9, &[2, 3]) });
+        log.write(&step(10, &[2]));
         let rows = log.take().expect("it is kept").steps;
-        assert_eq!(rows.len(), 1);
-        let row = &rows[0];
-        let lists = (&row.flushed[..], &row.loading[..]);
-        assert_eq!((row.start, row.evicted, row.chunks, lists), (6, 1, 9, (&[1, 4][..], &[2, 3][..])));
+        assert_eq!(rows.iter().map(|row| row.start).collect::<Vec<_>>(), [6, 9, 10]);
     }
 }

@@ -16,15 +16,15 @@ impl HostTier {
         if slot.and_then(|slot| self.uses.of(slot)).is_some_and(|used| !used.jobs.is_empty()) {
             return None;
         }
-        let size = self.chunk_tokens();
-        let (chunks, first) = (self.chunks_sought(tokens), cached / size);
+        let size = self.rules.chunk_tokens();
+        let (chunks, first) = (self.rules.chunks_sought(tokens), cached / size);
         if (chunks * size).saturating_sub(cached) < size {
             return Some(0);
         }
         let (mut last, mut pending) = (first, false);
         let mut loading = None;
         while last < chunks {
-            match self.store.find(self.chunk(owner, last, memory).key) {
+            match self.store.find(self.rules.chunk(owner, last, memory).key) {
                 Found::Missing => break,
                 // What has not been read by now is not waited for.
                 Found::Pending if self.prefetches() => break,
@@ -39,7 +39,7 @@ impl HostTier {
         if pending {
             return None;
         }
-        last -= u32::from(self.drops_last);
+        last -= u32::from(self.rules.drops_last);
         let found = (last * size).saturating_sub(cached);
         if found < size {
             return Some(0);

@@ -17,6 +17,8 @@ mod log;
 mod lookup;
 mod overlap;
 mod prefetch;
+mod rules;
+mod step;
 mod stores;
 mod uses;
 
@@ -29,6 +31,8 @@ use insertions::Insertions;
 use jobs::{Job, Jobs, Kind};
 use links::Links;
 use log::StepLog;
+use rules::Rules;
+use step::FormedStep;
 use uses::Uses;
 
 use super::request::Slot;
@@ -36,6 +40,7 @@ use crate::config::{TierConfig, Write};
 use crate::kv::{ChunkStore, ContentOwner, Memory, StoredChunk};
 use crate::metrics::TierStats;
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// A load that an admission begins with.
 #[derive(Debug, Clone, Copy)]
@@ -60,11 +65,7 @@ pub(in crate::instance) struct Begun {
 /// The tier of an instance.
 #[derive(Debug)]
 pub(crate) struct HostTier {
-    config: TierConfig,
-    block_tokens: u32,
-    /// Whether the last chunk of a hit is not used, and the last one of a decode not stored: a draft head may write its KV
-    /// again.
-    drops_last: bool,
+    rules: Rules,
     store: ChunkStore,
     uses: Uses,
     jobs: Jobs,
@@ -77,6 +78,7 @@ pub(crate) struct HostTier {
     /// Copies that a step decided ahead does not know of; `None`: steps are decided as they start.
     ahead: Option<Box<Ahead>>,
     stats: TierStats,
+    step: FormedStep,
     log: StepLog,
 }
 
@@ -89,9 +91,7 @@ impl HostTier {
         recorded: bool,
     ) -> Self {
         Self {
-            config: config.clone(),
-            block_tokens,
-            drops_last,
+            rules: Rules { config: config.clone(), block_tokens, drops_last },
             store: ChunkStore::new(config.chunks, config.eviction, config.store_threshold),
             uses: Uses::default(),
             jobs: Jobs::default(),
@@ -102,32 +102,24 @@ impl HostTier {
             insertions: Insertions::new(config.write),
             ahead: ahead.then(Box::default),
             stats: TierStats { capacity: config.chunks, ..TierStats::default() },
+            step: FormedStep::default(),
             log: StepLog::new(recorded),
         }
     }
 
-    fn chunk_tokens(&self) -> u32 {
-        self.config.chunk_blocks * self.block_tokens
-    }
-
-    /// A chunk of a request.
-    fn chunk(&self, owner: ContentOwner, at: u32, memory: &Memory) -> StoredChunk {
-        StoredChunk { at, key: memory.key(owner, (at + 1) * self.config.chunk_blocks - 1) }
-    }
-
     /// The most tokens that a step loads before its forward pass.
     pub(in crate::instance) fn sync_tokens(&self) -> u64 {
-        self.config.sync_tokens
+        self.rules.config.sync_tokens
     }
 
     /// Whether blocks that the output fills are not stored before the request has ended.
     pub(in crate::instance) fn stores_no_decodes(&self) -> bool {
-        self.config.prompts_only || self.config.write != Write::Completed
+        self.rules.stores_no_decodes()
     }
 
     /// Whether a step that reuses a block with a known content waits until that is stored.
     pub(in crate::instance) fn stores_lost_blocks(&self) -> bool {
-        self.config.write == Write::Back
+        self.rules.config.write == Write::Back
     }
 
     /// Whether a running request could not store its chunks when it last tried.
@@ -160,7 +152,7 @@ impl HostTier {
     /// Begins to form a step. `lost`: contents that the GPU has lost since the one before it was formed.
     pub(in crate::instance) fn open(&mut self, lost: &[u64], now: Ticks) {
         self.insertions.lose(lost);
-        self.log.open(now, self.store.evicted());
+        self.step.open(now, self.store.evicted());
         self.learn_of_store(now);
         if let Some(ahead) = &mut self.ahead {
             ahead.news = false;
@@ -168,33 +160,33 @@ impl HostTier {
     }
 
     /// Notes that a request is passed over in the step that is formed, as its lookup has no answer.
-    pub(in crate::instance) fn put_off(&mut self, request: u32) {
-        self.log.step.put_off.push(request);
+    pub(in crate::instance) fn put_off(&mut self, request: RequestNumber) {
+        self.step.row.put_off.push(request.0);
     }
 
     /// A request is admitted, or begins to wait for a load, with the blocks that the step has given it.
     pub(in crate::instance) fn admit(
         &mut self,
-        (slot, request, owner): (Slot, u32, ContentOwner),
+        (slot, request, owner): (Slot, RequestNumber, ContentOwner),
         wanted: Wanted,
         memory: &Memory,
     ) {
         let id = self.uses.enter(slot, request, owner);
         self.admit_early(id, request);
-        self.log.step.hits.push((request, wanted.cached, wanted.loaded));
+        self.step.row.hits.push((request.0, wanted.cached, wanted.loaded));
         self.uses.note_behind(id, false);
         self.uses.get_mut(id).next_chunk = 0;
         if wanted.loaded == 0 {
             return;
         }
-        let size = self.chunk_tokens();
+        let size = self.rules.chunk_tokens();
         let (first, last) = (wanted.cached / size, (wanted.cached + wanted.loaded).div_ceil(size));
-        let chunks: Vec<_> = (first..last).map(|at| self.chunk(owner, at, memory)).collect();
+        let chunks: Vec<_> = (first..last).map(|at| self.rules.chunk(owner, at, memory)).collect();
         let used = self.uses.get_mut(id);
         used.next_chunk = last;
         self.store.load(&chunks, !wanted.sync, &mut used.access);
         let kind = if wanted.sync { Kind::Sync } else { Kind::Load };
-        let blocks = u64::from(wanted.loaded / self.block_tokens);
+        let blocks = u64::from(wanted.loaded / self.rules.block_tokens);
         self.stats.loaded_blocks += blocks;
         self.open_job(kind, id, &chunks, blocks);
         if !wanted.sync {
@@ -239,35 +231,35 @@ impl HostTier {
         let Some(id) = self.uses.id(slot) else { return };
         self.uses.note_behind(id, false);
         for &job in &self.uses.get(id).jobs {
-            self.log.flush(job);
+            self.step.flush(job);
         }
     }
 
     fn open_job(&mut self, kind: Kind, id: u32, chunks: &[StoredChunk], blocks: u64) -> u32 {
-        let job = self.jobs.open(Job::new(kind, Some(id), chunks, blocks, self.log.step.start));
+        let job = self.jobs.open(Job::new(kind, Some(id), chunks, blocks, self.step.row.start));
         self.uses.get_mut(id).jobs.push(job);
-        self.log.made(job, kind);
+        self.step.made(job, kind);
         job
     }
 
     /// Sends the copies that the step waits for. Returns when its forward pass begins.
     fn send_urgent(&mut self) -> Ticks {
-        let now = self.log.step.start;
-        for at in 0..self.log.at_once.len() {
-            self.send(self.log.at_once[at], now);
+        let now = self.step.row.start;
+        for at in 0..self.step.at_once.len() {
+            self.send(self.step.at_once[at], now);
         }
-        for at in 0..self.log.step.flushed.len() {
-            self.send(self.log.step.flushed[at], now);
+        for at in 0..self.step.row.flushed.len() {
+            self.send(self.step.row.flushed[at], now);
         }
-        let flushed = self.log.step.flushed.iter().filter_map(|&job| self.jobs.end_of(job));
+        let flushed = self.step.row.flushed.iter().filter_map(|&job| self.jobs.end_of(job));
         let mut waits = flushed.max();
         let mut begins = waits.map_or(now, |ends| ends.max(now));
         if self.overlaps() {
             self.send_overlapped(begins);
-        } else if self.log.step.loads.iter().any(|&job| self.jobs.kind_of(job) == Some(Kind::Sync)) {
+        } else if self.step.row.loads.iter().any(|&job| self.jobs.kind_of(job) == Some(Kind::Sync)) {
             let start = begins;
-            for at in 0..self.log.step.loads.len() {
-                let job = self.log.step.loads[at];
+            for at in 0..self.step.row.loads.len() {
+                let job = self.step.row.loads[at];
                 let end = self.send(job, start);
                 if self.jobs.kind_of(job) == Some(Kind::Sync) {
                     begins = begins.max(end);
@@ -278,7 +270,7 @@ impl HostTier {
         if let Some(ahead) = &mut self.ahead {
             ahead.waits = waits;
         }
-        self.log.step.begins = begins;
+        self.step.row.begins = begins;
         begins
     }
 
@@ -289,14 +281,14 @@ impl HostTier {
     }
 
     fn send_loads(&mut self, end: Ticks) {
-        for at in 0..self.log.step.loads.len() {
-            self.send(self.log.step.loads[at], end);
+        for at in 0..self.step.row.loads.len() {
+            self.send(self.step.row.loads[at], end);
         }
     }
 
     fn send_stores(&mut self, end: Ticks) {
-        for at in 0..self.log.step.stores.len() {
-            let store = self.log.step.stores[at];
+        for at in 0..self.step.row.stores.len() {
+            let store = self.step.row.stores[at];
             if let Some(job) = self.jobs.get_mut(store).filter(|job| job.interval.is_none()) {
                 job.seen_from = end;
             }
@@ -312,7 +304,7 @@ impl HostTier {
 
     /// When the forward pass begins of a step that starts at `start`: only the first one of a run waits for copies.
     pub(in crate::instance) fn begins(&self, start: Ticks) -> Ticks {
-        if start == self.log.step.start { self.log.step.begins } else { start }
+        if start == self.step.row.start { self.step.row.begins } else { start }
     }
 
     /// Ends a step that started at `start`: learns of the copies that have ended.
@@ -324,18 +316,18 @@ impl HostTier {
     /// Ends the step without tokens that was formed last.
     fn end_passed(&mut self, begins: Ticks) {
         self.learn(None, begins, begins);
-        self.log.write();
+        self.log.write(&self.step.row);
     }
 
     /// Learns of the copies that have ended. `start`: of a step with tokens. `looked`: when it looked for them.
     fn learn(&mut self, start: Option<Ticks>, looked: Ticks, now: Ticks) {
-        let seen = if self.config.polls_at_end { now } else { looked };
+        let seen = if self.rules.config.polls_at_end { now } else { looked };
         if self.jobs.next_end().is_none_or(|end| end > seen) {
             return;
         }
-        for (id, job) in self.jobs.take_ended(start.unwrap_or(self.log.step.start), seen) {
+        for (id, job) in self.jobs.take_ended(start.unwrap_or(self.step.row.start), seen) {
             let request = job.used.map(|used| self.uses.get(used).request);
-            self.log.report(TierJob::new(id, &job, request, now), start);
+            self.log.report(TierJob::new(id, &job, request, now), start, &mut self.step.row);
             match &mut self.ahead {
                 Some(ahead) if start.is_some() => ahead.unseen.push((id, job)),
                 _ => self.end_job(id, &job, now),
@@ -361,14 +353,14 @@ impl HostTier {
     /// Ends the step without tokens that was formed at `now`, unless it waits for copies. Returns whether another step
     /// follows at once.
     pub(in crate::instance) fn pass_step(&mut self, begins: Ticks) -> bool {
-        let now = self.log.step.start;
-        self.log.ends = (begins > now).then_some(begins);
-        if self.log.ends.is_some() {
+        let now = self.step.row.start;
+        self.step.ends = (begins > now).then_some(begins);
+        if self.step.ends.is_some() {
             self.send_others(begins);
             return false;
         }
         self.send_loads(begins);
-        let made = !(self.log.step.loads.is_empty() && self.log.step.stores.is_empty());
+        let made = !(self.step.row.loads.is_empty() && self.step.row.stores.is_empty());
         let open = self.jobs.len();
         self.end_passed(begins);
         // The step after it, which starts at the same moment, gives them to their link.
@@ -379,11 +371,11 @@ impl HostTier {
     /// Ends the step without tokens that waits for copies, if one is in progress and has ended. Returns when it ends, if it
     /// has not.
     pub(in crate::instance) fn wake(&mut self, now: Ticks) -> Option<Ticks> {
-        let ends = self.log.ends?;
+        let ends = self.step.ends?;
         if now < ends {
             return Some(ends);
         }
-        self.log.ends = None;
+        self.step.ends = None;
         self.end_passed(ends);
         None
     }
@@ -395,23 +387,23 @@ impl HostTier {
 
     /// Whether the scheduler looks for copies that have ended as a step ends.
     pub(in crate::instance) fn polls_at_end(&self) -> bool {
-        self.config.polls_at_end
+        self.rules.config.polls_at_end
     }
 
     /// Writes the row of the step with tokens that was formed.
     pub(in crate::instance) fn write_step(&mut self) {
-        self.log.write();
+        self.log.write(&self.step.row);
     }
 
     /// Notes what the row of the step without tokens that was formed has beside what concerns the tier.
     pub(in crate::instance) fn note_passed(&mut self, preempted: &[u32], free_blocks: u64) {
-        self.log.step.without_tokens = Some((preempted.to_vec(), free_blocks));
+        self.step.row.without_tokens = Some((preempted.to_vec(), free_blocks));
     }
 
     /// The counters so far.
     pub(crate) fn stats(&self) -> TierStats {
         TierStats {
-            evicted_blocks: self.store.evicted() * u64::from(self.config.chunk_blocks),
+            evicted_blocks: self.store.evicted() * u64::from(self.rules.config.chunk_blocks),
             ..self.stats.clone()
         }
     }

@@ -23,25 +23,23 @@ fn stall(layers: u32, span: Ticks, compute: Ticks) -> Ticks {
 impl HostTier {
     /// Whether loads overlap with the steps that they are made for.
     pub(in crate::instance) fn overlaps(&self) -> bool {
-        self.config.overlap_layers > 0
-    }
-
-    /// The chunks of a request of `tokens` tokens that are looked for. Where loads overlap with its step, it computes one
-    /// token at least.
-    pub(super) fn chunks_sought(&self, tokens: u32) -> u32 {
-        (tokens - u32::from(self.overlaps())) / self.chunk_tokens()
+        self.rules.overlaps()
     }
 
     /// Sends the loads of the step that was formed, whose forward pass begins at `begins`.
     pub(super) fn send_overlapped(&mut self, begins: Ticks) {
-        for at in 0..self.log.step.loads.len() {
-            self.log.loaded = self.send(self.log.step.loads[at], begins);
+        for at in 0..self.step.row.loads.len() {
+            self.step.loaded = self.send(self.step.row.loads[at], begins);
         }
     }
 
     /// For how long the loads of the step that was formed hold up its forward pass, which takes `compute` ticks by itself.
     pub(in crate::instance) fn stall(&self, compute: Ticks) -> Ticks {
-        stall(self.config.overlap_layers, self.log.loaded.saturating_sub(self.log.step.begins), compute)
+        stall(
+            self.rules.config.overlap_layers,
+            self.step.loaded.saturating_sub(self.step.row.begins),
+            compute,
+        )
     }
 }
 

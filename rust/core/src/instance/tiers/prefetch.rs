@@ -5,10 +5,72 @@
 //! prefix cache, then in the tier, then in the store. A request that is looked at for admission waits for its reads as the
 //! stop rule says, and then has what has been read. Each chunk is a copy of its own.
 
-use super::HostTier;
-use crate::config::PrefetchStop;
-use crate::kv::{ContentOwner, Found, Memory};
+use rustc_hash::FxHashMap;
+
+use crate::config::{Prefetch, PrefetchStop};
+use crate::kv::StoredChunk;
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
+
+/// The requests for which chunks are to be read, and those that wait for their reads.
+#[derive(Debug)]
+pub(super) struct Prefetching {
+    rules: Prefetch,
+    /// Requests that have joined the queue since a step was formed.
+    joined: Vec<RequestNumber>,
+    /// Until when requests wait that have not been admitted.
+    until: FxHashMap<RequestNumber, Ticks>,
+}
+
+impl Prefetching {
+    pub(super) fn new(rules: Prefetch) -> Self {
+        Self { rules, joined: Vec::new(), until: FxHashMap::default() }
+    }
+
+    /// A request joins the queue.
+    pub(super) fn join(&mut self, request: RequestNumber) {
+        self.joined.push(request);
+    }
+
+    /// The requests that have joined the queue since the last call.
+    pub(super) fn take_joined(&mut self) -> Vec<RequestNumber> {
+        std::mem::take(&mut self.joined)
+    }
+
+    /// Those of a request's chunks that are to be read, if they are enough: the ones that the tier lacks and the store has,
+    /// up to the first that neither has. A chunk has `size` tokens.
+    pub(super) fn wanted(
+        &self,
+        chunks: &[StoredChunk],
+        size: u32,
+        lacks: impl Fn(&StoredChunk) -> bool,
+        is_below: impl Fn(&StoredChunk) -> bool,
+    ) -> Vec<StoredChunk> {
+        let lacking = chunks.iter().filter(|chunk| lacks(chunk));
+        let found: Vec<_> = lacking.take_while(|chunk| is_below(chunk)).copied().collect();
+        if found.len() as u32 * size < self.rules.least { Vec::new() } else { found }
+    }
+
+    /// Notes that reads of so many tokens for a request begin at `now` and end at `ends`.
+    pub(super) fn begin(&mut self, request: RequestNumber, tokens: u32, now: Ticks, ends: Ticks) {
+        self.until.insert(request, until(self.rules.stop, tokens, now, ends));
+    }
+
+    /// A request is admitted.
+    pub(super) fn admit(&mut self, request: RequestNumber) {
+        self.until.remove(&request);
+    }
+
+    /// Whether a request waits for its reads.
+    pub(super) fn awaits(&self, request: RequestNumber, now: Ticks) -> bool {
+        self.until.get(&request).is_some_and(|&until| until > now)
+    }
+
+    /// When the next request stops waiting for its reads.
+    pub(super) fn next_stop(&self, now: Ticks) -> Option<Ticks> {
+        self.until.values().copied().filter(|&until| until > now).min()
+    }
+}
 
 /// Until when a request waits for reads of so many tokens that begin at `now` and end at `ends`.
 fn until(stop: PrefetchStop, tokens: u32, now: Ticks, ends: Ticks) -> Ticks {
@@ -23,82 +85,13 @@ fn until(stop: PrefetchStop, tokens: u32, now: Ticks, ends: Ticks) -> Ticks {
     }
 }
 
-impl HostTier {
-    /// Whether chunks are read from the store below as requests join the queue.
-    pub(in crate::instance) fn prefetches(&self) -> bool {
-        self.links.below.as_deref().is_some_and(|below| below.prefetch.is_some())
-    }
-
-    /// A request joins the queue.
-    pub(in crate::instance) fn join_queue(&mut self, request: u32) {
-        if let Some(below) = self.links.below.as_deref_mut().filter(|below| below.prefetch.is_some()) {
-            below.joined.push(request);
-        }
-    }
-
-    /// The requests that have joined the queue since the last call.
-    pub(in crate::instance) fn take_joined(&mut self) -> Vec<u32> {
-        self.links.below.as_deref_mut().map(|below| std::mem::take(&mut below.joined)).unwrap_or_default()
-    }
-
-    /// Begins to read the chunks that the store has of a request's `tokens` tokens after what the prefix cache, with its
-    /// `cached` tokens, and the tier have, if they are enough.
-    pub(in crate::instance) fn prefetch(
-        &mut self,
-        (request, owner): (u32, ContentOwner),
-        (tokens, cached): (u32, u32),
-        memory: &Memory,
-    ) {
-        let (size, now) = (self.chunk_tokens(), self.log.step.start);
-        let places = cached / size..self.chunks_sought(tokens);
-        let chunks: Vec<_> = places.map(|at| self.chunk(owner, at, memory)).collect();
-        let there = chunks.iter().take_while(|chunk| self.store.find(chunk.key) != Found::Missing).count();
-        let Some(below) = self.links.below.as_deref_mut() else { return };
-        let Some(prefetch) = below.prefetch else { return };
-        let mut found = Vec::new();
-        for &chunk in &chunks[there..] {
-            if self.store.find(chunk.key) == Found::Missing {
-                if !below.store.get().look_up(chunk.key, now) {
-                    break;
-                }
-                found.push(chunk);
-            }
-        }
-        let sought = found.len() as u32 * size;
-        if found.is_empty() || sought < prefetch.least {
-            return;
-        }
-        let mut early = std::mem::take(below.early.entry(request).or_default());
-        let mut ends = now;
-        for chunk in found {
-            if self.store.store(&[chunk], &mut early.access).is_none() {
-                below.stats.refused_reads += 1;
-                break;
-            }
-            early.fetched.push(chunk.at);
-            ends = below.read_keys(vec![chunk.key], self.config.chunk_blocks, now);
-        }
-        early.until = until(prefetch.stop, sought, now, ends);
-        below.early.insert(request, early);
-        self.stats.peak_chunks = self.stats.peak_chunks.max(self.store.used());
-    }
-
-    /// Whether a request waits for its reads.
-    pub(in crate::instance) fn awaits_reads(&self, request: u32) -> bool {
-        let early = self.links.below.as_deref().and_then(|below| below.early.get(&request));
-        early.is_some_and(|early| early.until > self.log.step.start)
-    }
-
-    /// When the next request stops waiting for its reads.
-    pub(super) fn next_stop(&self) -> Option<Ticks> {
-        let below = self.links.below.as_deref().filter(|below| below.prefetch.is_some())?;
-        below.early.values().map(|early| early.until).filter(|&until| until > self.log.step.start).min()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn prefetching(least: u32) -> Prefetching {
+        Prefetching::new(Prefetch { least, stop: PrefetchStop::WaitComplete })
+    }
 
     #[test]
     fn a_stop_rule_says_how_long_a_request_waits() {
@@ -107,5 +100,36 @@ mod tests {
         let stop = PrefetchStop::Timeout { base: 100, per_ki_token: 7 };
         assert_eq!([2048, 512].map(|tokens| until(stop, tokens, 10, 500)), [124, 113]);
         assert_eq!(until(stop, 2048, 10, 90), 90, "all have been read before");
+    }
+
+    #[test]
+    fn chunks_are_read_up_to_the_first_that_neither_has() {
+        let chunks: Vec<_> = (0..6).map(|at| StoredChunk { at, key: u64::from(at) }).collect();
+        let places = |least, tier: &[u32], store: &[u32]| -> Vec<u32> {
+            let (lacks, is_below) = (
+                |chunk: &StoredChunk| !tier.contains(&chunk.at),
+                |chunk: &StoredChunk| store.contains(&chunk.at),
+            );
+            prefetching(least).wanted(&chunks, 16, lacks, is_below).iter().map(|chunk| chunk.at).collect()
+        };
+        assert_eq!(places(0, &[0, 2], &[1, 3, 5]), [1, 3], "neither has the fourth");
+        assert_eq!(places(32, &[0, 2], &[1, 3, 5]), [1, 3]);
+        assert_eq!(places(33, &[0, 2], &[1, 3, 5]), [0; 0], "two chunks of 16 tokens are too few");
+        assert_eq!(places(0, &[0, 1, 2, 3, 4, 5], &[0, 1]), [0; 0], "the tier has all");
+    }
+
+    #[test]
+    fn a_request_waits_until_its_reads_end_or_it_is_admitted() {
+        let (mut prefetching, [one, other]) = (prefetching(0), [4, 2].map(RequestNumber));
+        prefetching.join(one);
+        prefetching.join(other);
+        assert_eq!((prefetching.take_joined(), prefetching.take_joined()), (vec![one, other], vec![]));
+        prefetching.begin(one, 16, 10, 70);
+        prefetching.begin(other, 16, 10, 50);
+        assert_eq!([10, 50, 70].map(|now| prefetching.next_stop(now)), [Some(50), Some(70), None]);
+        assert_eq!([10, 50].map(|now| prefetching.awaits(other, now)), [true, false]);
+        prefetching.admit(one);
+        assert!(!prefetching.awaits(one, 10));
+        assert_eq!(prefetching.next_stop(50), None);
     }
 }

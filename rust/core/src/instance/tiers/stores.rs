@@ -7,29 +7,11 @@
 
 use super::HostTier;
 use super::jobs::{Job, Kind};
-use crate::config::Write;
 use crate::instance::request::Slot;
 use crate::kv::{Access, Found, Memory, StoredChunk};
 use crate::time::Ticks;
 
 impl HostTier {
-    /// Chunks of a request with `tokens` computed tokens that may be stored once it has ended.
-    pub(super) fn complete(&self, id: u32, tokens: u32) -> u32 {
-        if self.config.write == Write::Back {
-            return 0;
-        }
-        let prompt = self.uses.get(id).owner.prompt;
-        let tokens = if self.config.prompts_only { tokens.min(prompt) } else { tokens };
-        tokens / self.chunk_tokens()
-    }
-
-    /// Chunks of a running request that may be stored after a step with which `tokens` known tokens are computed.
-    fn storable(&self, id: u32, tokens: u32) -> u32 {
-        let prompt = self.uses.get(id).owner.prompt;
-        let tokens = if self.stores_no_decodes() { tokens.min(prompt) } else { tokens };
-        self.complete(id, tokens).saturating_sub(u32::from(self.drops_last && tokens > prompt))
-    }
-
     /// Makes the stores of the step that was formed, and sends what it waits for. `scheduled`: requests that it runs, in the
     /// order of admission, with the known tokens computed once it is done. `lost`: contents that the GPU has lost as it was
     /// formed. Returns when its forward pass begins.
@@ -41,18 +23,19 @@ impl HostTier {
     ) -> Ticks {
         if !self.fences.is_empty() {
             for block in memory.given() {
-                self.fences.jobs_of(block).iter().for_each(|&job| self.log.flush(job));
+                self.fences.jobs_of(block).iter().for_each(|&job| self.step.flush(job));
             }
         }
         // Those that have ended have inserted their chunks before this step was formed.
-        let inserts = self.config.write.insertions().is_some();
+        let inserts = self.rules.config.write.insertions().is_some();
         if inserts {
             self.store_finished(memory);
         }
         self.insertions.lose(lost);
         for &(slot, tokens) in scheduled {
             if let Some(id) = self.uses.id(slot) {
-                self.store_chunks(id, self.storable(id, tokens), memory);
+                let last = self.rules.storable(self.uses.get(id).owner.prompt, tokens);
+                self.store_chunks(id, last, memory);
             }
         }
         if !inserts {
@@ -60,7 +43,7 @@ impl HostTier {
         }
         self.store_lost();
         let used = self.uses.requests(&self.loading);
-        self.log.close(used, (self.store.used(), self.store.evicted()));
+        self.step.close(used, (self.store.used(), self.store.evicted()));
         self.send_reads();
         self.send_urgent()
     }
@@ -82,12 +65,12 @@ impl HostTier {
         let (rest, blocks) = (self.uses.get(id).rest, std::mem::take(&mut self.uses.get_mut(id).blocks));
         let Some(job) = self.store_chunks(id, rest, memory) else { return };
         self.uses.note_behind(id, false);
-        let blocks = self.jobs.blocks_of(job, self.config.chunk_blocks, &blocks);
+        let blocks = self.jobs.blocks_of(job, self.rules.config.chunk_blocks, &blocks);
         if memory.given().any(|block| blocks.contains(&block)) {
-            self.log.flush(job);
+            self.step.flush(job);
         }
-        if self.config.write.insertions().is_some() {
-            self.log.at_once.push(job);
+        if self.rules.config.write.insertions().is_some() {
+            self.step.at_once.push(job);
         }
         self.fences.add(job, blocks);
     }
@@ -100,8 +83,8 @@ impl HostTier {
             return None;
         }
         let mut offered: Vec<_> =
-            (used.next_chunk..last).map(|at| self.chunk(used.owner, at, memory)).collect();
-        let inserts = self.config.write.insertions().is_some();
+            (used.next_chunk..last).map(|at| self.rules.chunk(used.owner, at, memory)).collect();
+        let inserts = self.rules.config.write.insertions().is_some();
         if inserts {
             self.uses.get_mut(id).next_chunk = last;
             let stored = self.insertions.insert(&offered);
@@ -113,7 +96,7 @@ impl HostTier {
         self.uses.note_behind(id, false);
         let Some(stored) = stored else {
             self.stats.refused_stores += 1;
-            self.log.step.refused += 1;
+            self.step.row.refused += 1;
             self.uses.note_behind(id, !inserts);
             return None;
         };
@@ -133,7 +116,7 @@ impl HostTier {
             let taken = self.store.store(&[StoredChunk { at: 0, key }], &mut Access::default());
             if taken.is_none() {
                 self.stats.refused_stores += 1;
-                self.log.step.refused += 1;
+                self.step.row.refused += 1;
             }
             stored.extend(taken.into_iter().flatten());
         }
@@ -141,14 +124,14 @@ impl HostTier {
             return;
         }
         let blocks = self.count_stored(&stored);
-        let job = self.jobs.open(Job::new(Kind::Store, None, &stored, blocks, self.log.step.start));
-        self.log.made(job, Kind::Store);
-        self.log.flush(job);
+        let job = self.jobs.open(Job::new(Kind::Store, None, &stored, blocks, self.step.row.start));
+        self.step.made(job, Kind::Store);
+        self.step.flush(job);
     }
 
     /// Counts chunks that are stored. Returns their blocks.
     fn count_stored(&mut self, stored: &[StoredChunk]) -> u64 {
-        let blocks = stored.len() as u64 * u64::from(self.config.chunk_blocks);
+        let blocks = stored.len() as u64 * u64::from(self.rules.config.chunk_blocks);
         self.stats.stored_blocks += blocks;
         self.stats.peak_chunks = self.stats.peak_chunks.max(self.store.used());
         blocks

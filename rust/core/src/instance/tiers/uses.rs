@@ -3,12 +3,12 @@
 use super::Begun;
 use crate::instance::request::Slot;
 use crate::kv::{Access, Block, ContentOwner};
+use crate::trace::RequestNumber;
 
 /// The state of one request in a tier.
 #[derive(Debug)]
 pub(super) struct Used {
-    /// Its row.
-    pub(super) request: u32,
+    pub(super) request: RequestNumber,
     pub(super) owner: ContentOwner,
     pub(super) access: Access,
     /// The places of its chunks that were read from a store below the tier for it.
@@ -73,7 +73,7 @@ impl Uses {
     }
 
     /// The number of the request in a slot, which may be new.
-    pub(super) fn enter(&mut self, slot: Slot, request: u32, owner: ContentOwner) -> u32 {
+    pub(super) fn enter(&mut self, slot: Slot, request: RequestNumber, owner: ContentOwner) -> u32 {
         if let Some(id) = self.id(slot) {
             return id;
         }
@@ -146,29 +146,30 @@ impl Uses {
         }
     }
 
-    /// The rows of those of the requests in these slots that wait for loads, as far as steps have seen.
+    /// The numbers of those of the requests in these slots that wait for loads, as far as steps have seen.
     pub(super) fn requests(&self, slots: &[Slot]) -> Vec<u32> {
         let used = slots.iter().filter_map(|&slot| self.of(slot));
-        used.filter(|used| !used.promoted).map(|used| used.request).collect()
+        used.filter(|used| !used.promoted).map(|used| used.request.0).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::TraceRow;
 
     #[test]
     fn a_request_is_kept_until_its_last_copy_has_ended() {
         let mut uses = Uses::default();
-        let owner = ContentOwner::of_prompt(5, 9);
-        let id = uses.enter(3, 5, owner);
-        assert_eq!((uses.enter(3, 5, owner), uses.id(2), uses.id(7)), (id, None, None));
+        let owner = ContentOwner::of_prompt(TraceRow(5), 9);
+        let id = uses.enter(3, RequestNumber(5), owner);
+        assert_eq!((uses.enter(3, RequestNumber(5), owner), uses.id(2), uses.id(7)), (id, None, None));
         uses.get_mut(id).jobs.push(8);
         assert_eq!(uses.requests(&[3]), [5]);
         assert_eq!((uses.leave(3), uses.id(3)), (Some(id), None));
         uses.finish(id);
-        assert_eq!(uses.get(id).request, 5, "its copy is under way");
+        assert_eq!(uses.get(id).request, RequestNumber(5), "its copy is under way");
         uses.end_job(id, 8);
-        assert_eq!((uses.enter(0, 6, owner), uses.get(id).request), (id, 6));
+        assert_eq!((uses.enter(0, RequestNumber(6), owner), uses.get(id).request.0), (id, 6));
     }
 }

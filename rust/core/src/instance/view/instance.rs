@@ -11,6 +11,7 @@ use crate::instance::request::{Phase, Slot};
 use crate::kv::Tier;
 use crate::policy::InstField;
 use crate::time::Ticks;
+use crate::trace::RequestNumber;
 
 /// A request for which a rule is evaluated.
 #[derive(Debug, Clone, Copy)]
@@ -194,7 +195,7 @@ impl Instance {
     }
 
     /// The row and the output tokens of each request on it. The finished steps are applied.
-    pub(crate) fn output_tokens(&self) -> impl Iterator<Item = (u32, u32)> {
+    pub(crate) fn output_tokens(&self) -> impl Iterator<Item = (RequestNumber, u32)> {
         self.requests.iter().map(|state| {
             let generated = match state.phase {
                 Phase::Decoding => self.batch.decode_set().computed(state) + 1 - state.prompt,

@@ -123,7 +123,8 @@ impl Look<'_> {
             + if let Some(ranking) = &self.ranking {
                 let queued = ranking.slots().into_iter();
                 let slotted = queued.filter(|&slot| !self.requests[slot].phase.is_admitted()).map(of);
-                let prompts = ranking.rows_without_slot().map(|row| self.trace.prompt_tokens[row as usize]);
+                let prompts =
+                    ranking.without_slots().map(|request| self.trace.prompt_tokens[request.index()]);
                 slotted.sum::<u64>()
                     + prompts.map(|prompt| self.reader().admission_blocks(prompt)).sum::<u64>()
             } else {
@@ -138,8 +139,8 @@ impl Look<'_> {
         if let Some(ranking) = &self.ranking {
             return match ranking.best_queued() {
                 None => 0,
-                Some(BestQueued::Arrival(row)) => {
-                    self.reader().admission_blocks(self.trace.prompt_tokens[row as usize])
+                Some(BestQueued::Arrival(request)) => {
+                    self.reader().admission_blocks(self.trace.prompt_tokens[request.index()])
                 }
                 Some(BestQueued::Slot(slot)) => self.view(slot, self.now).blocks,
             };
@@ -158,7 +159,7 @@ impl Look<'_> {
     fn queued_blocks(&self, queued: Queued) -> u64 {
         match queued.slot {
             Some(slot) => self.view(slot, self.now).blocks,
-            None => self.reader().admission_blocks(self.trace.prompt_tokens[queued.request as usize]),
+            None => self.reader().admission_blocks(self.trace.prompt_tokens[queued.request.index()]),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::instance::settings::Settings;
 use crate::kv::{ContentOwner, KvStore};
 use crate::policy::{Expr, sort_key_now};
 use crate::time::Ticks;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// Reads the requests of an instance: their states, those in the decode set as of its latest step, and their readers.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +26,7 @@ pub(in crate::instance) struct Reader<'a> {
 impl Reader<'_> {
     /// Prompt tokens of a request that the prefix cache holds.
     pub(in crate::instance) fn cached_tokens(&self, view: &RequestView, trace: &Trace) -> u64 {
-        let owner = ContentOwner::of_prompt(trace.origin(view.row), view.prompt);
+        let owner = ContentOwner::of_prompt(trace.origin(view.request), view.prompt);
         u64::from(self.kv.gpu().matched(owner, view.prompt)) * u64::from(self.settings.block.tokens())
     }
 
@@ -60,10 +60,10 @@ impl Reader<'_> {
             (state.computed, state.generated)
         };
         let mut view = RequestView {
-            row: state.request,
+            request: state.request,
             now,
             prompt: state.prompt,
-            output: state.row.output,
+            output: state.entry.output,
             generated,
             computed,
             decoding,
@@ -87,12 +87,12 @@ impl Reader<'_> {
     /// The view of a request that came to the instance at `came` and has no slot yet.
     pub(in crate::instance) fn arrival(
         &self,
-        row: u32,
+        request: RequestNumber,
         came: Ticks,
         now: Ticks,
         trace: &Trace,
     ) -> RequestView {
-        let view = RequestView::arriving(row, came, trace);
+        let view = RequestView::arriving(request, came, trace);
         let predicts = self.settings.predicts;
         RequestView {
             now,
@@ -103,9 +103,15 @@ impl Reader<'_> {
         }
     }
 
-    /// The sort key of an expression over the fields of a row that never change.
-    pub(in crate::instance) fn sort_key_of_row(&self, of: &Expr, row: u32, now: Ticks, trace: &Trace) -> i64 {
-        let view = self.arrival(row, now, now, trace);
+    /// The sort key of an expression over the fields of a request that never change.
+    pub(in crate::instance) fn sort_key_of_arrival(
+        &self,
+        of: &Expr,
+        request: RequestNumber,
+        now: Ticks,
+        trace: &Trace,
+    ) -> i64 {
+        let view = self.arrival(request, now, now, trace);
         sort_key_now(of, &mut OfRequest { view: &view, trace })
     }
 

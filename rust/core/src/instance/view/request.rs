@@ -2,7 +2,7 @@
 
 use crate::policy::{InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity};
 use crate::time::Ticks;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// A count as a number that expressions compute with.
 pub(crate) fn whole(count: u64) -> f64 {
@@ -31,7 +31,7 @@ const PER_TICK: f64 = 1.0 / TICKS;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RequestView {
     /// Row in the trace.
-    pub(crate) row: u32,
+    pub(crate) request: RequestNumber,
     /// The moment.
     pub(crate) now: Ticks,
     /// Prompt tokens.
@@ -74,13 +74,13 @@ pub(crate) struct RequestView {
 
 impl RequestView {
     /// A request that arrives and is on no instance yet.
-    pub(crate) fn arriving(row: u32, now: Ticks, trace: &Trace) -> Self {
+    pub(crate) fn arriving(request: RequestNumber, now: Ticks, trace: &Trace) -> Self {
         Self {
-            row,
+            request,
             now,
             // A trace that grows may be empty yet.
-            prompt: trace.prompt_tokens.get(row as usize).copied().unwrap_or_default(),
-            output: trace.output_tokens.get(row as usize).copied().unwrap_or_default(),
+            prompt: trace.prompt_tokens.get(request.index()).copied().unwrap_or_default(),
+            output: trace.output_tokens.get(request.index()).copied().unwrap_or_default(),
             since: now,
             joined: now,
             ..Self::default()
@@ -89,7 +89,7 @@ impl RequestView {
 
     /// A field, as a line over steps and time, which is valid as `validity` says.
     pub(crate) fn field(&self, field: ReqField, trace: &Trace, validity: &mut Validity) -> Linear {
-        let row = self.row as usize;
+        let row = self.request.index();
         let step = if self.decoding { 1.0 } else { 0.0 };
         let tokens = |value: u32, per_step: f64| Linear { value: f64::from(value), per_step, per_tick: 0.0 };
         let clock = |value: f64, per_tick: f64| Linear { value, per_step: 0.0, per_tick };
@@ -163,7 +163,7 @@ impl RequestView {
     }
 
     fn reasoning(&self, trace: &Trace) -> Option<u32> {
-        trace.reasoning_tokens.as_ref().map(|column| column[self.row as usize])
+        trace.reasoning_tokens.as_ref().map(|column| column[self.request.index()])
     }
 
     /// Its phase: 0 prefill, 1 reasoning, 2 answering.
@@ -212,7 +212,7 @@ impl Scope for OfRequest<'_> {
     }
 
     fn column(&self, index: u32) -> f64 {
-        self.trace.number(index, self.view.row as usize)
+        self.trace.number(index, self.view.request.index())
     }
 }
 

@@ -20,14 +20,15 @@ use super::pool::{BlockPool, OutOfBlocks};
 use super::prefixes::Prefixes;
 use crate::config::{PrefixCacheConfig, SpeculationConfig};
 use crate::hint::rare;
+use crate::trace::TraceRow;
 
 pub(crate) use released::Released;
 
 /// Whose content a request's blocks have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ContentOwner {
-    /// Row in the trace.
-    pub(crate) request: u32,
+    /// The request's row in the trace.
+    pub(crate) row: TraceRow,
     /// Prompt tokens.
     pub(crate) prompt: u32,
     /// Tokens that are known: of the prompt, and of the output so far. Drafts are not.
@@ -36,8 +37,8 @@ pub(crate) struct ContentOwner {
 
 impl ContentOwner {
     /// A request without output.
-    pub(crate) fn of_prompt(request: u32, prompt: u32) -> Self {
-        Self { request, prompt, known: prompt }
+    pub(crate) fn of_prompt(row: TraceRow, prompt: u32) -> Self {
+        Self { row, prompt, known: prompt }
     }
 }
 
@@ -370,8 +371,8 @@ impl Memory {
 
     /// Whether the prefix cache may find blocks of a request's output for other requests.
     pub(crate) fn shares_output(&self, owner: ContentOwner) -> bool {
-        let ContentOwner { request, prompt, .. } = owner;
-        self.caches() && self.prefixes.shared(request, prompt, prompt / self.block_tokens).is_some()
+        let ContentOwner { row, prompt, .. } = owner;
+        self.caches() && self.prefixes.shared(row, prompt, prompt / self.block_tokens).is_some()
     }
 
     /// Full blocks at the start of a request's sequence of `tokens` tokens whose content is known.
@@ -399,9 +400,9 @@ impl Memory {
     fn content(&self, owner: ContentOwner, position: u32) -> Content {
         // With the token after it, a block is equal only to one that goes on equally.
         let named = position + u32::from(self.hashes_next);
-        match self.prefixes.shared(owner.request, owner.prompt, named) {
+        match self.prefixes.shared(owner.row, owner.prompt, named) {
             Some(number) => Content::shared(number),
-            None => Content::own(owner.request, position),
+            None => Content::own(owner.row, position),
         }
     }
 
@@ -418,7 +419,7 @@ impl Memory {
 mod tests {
     use super::*;
 
-    const FIRST: ContentOwner = ContentOwner { request: 0, prompt: 12, known: 99 };
+    const FIRST: ContentOwner = ContentOwner { row: TraceRow(0), prompt: 12, known: 99 };
 
     fn memory(caches: bool) -> Memory {
         let caching = caches.then_some(PrefixCacheConfig { unknown_first: true, evict: None });

@@ -25,7 +25,7 @@ use crate::kv::Prefixes;
 use crate::metrics::Notice;
 use crate::policy::{BooksConfig, InstField, Learns, TrackedOutputs};
 use crate::time::Ticks;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// The index of prefixes, the books of active sequences and the trees of prompts of one router.
 #[derive(Debug, Default)]
@@ -81,7 +81,7 @@ impl Path {
 
     /// The full blocks of a prompt.
     fn of_prompt(&self, row: u32, trace: &Trace) -> impl Iterator<Item = Option<u32>> {
-        let (prompt, origin) = (trace.prompt_tokens[row as usize], trace.origin(row));
+        let (prompt, origin) = (trace.prompt_tokens[row as usize], trace.origin(RequestNumber(row)));
         (0..prompt / self.block_tokens).map(move |at| self.contents.shared(origin, prompt, at))
     }
 
@@ -89,8 +89,9 @@ impl Path {
     fn of_all(&self, row: u32, trace: &Trace) -> impl Iterator<Item = Option<u32>> {
         let (prompt, output) = (trace.prompt_tokens[row as usize], trace.output_tokens[row as usize]);
         let total = (prompt + output) / self.block_tokens;
-        let outputs = (prompt / self.block_tokens..total)
-            .map_while(move |at| self.contents.of_output(trace.origin(row), prompt, at).map(Some));
+        let outputs = (prompt / self.block_tokens..total).map_while(move |at| {
+            self.contents.of_output(trace.origin(RequestNumber(row)), prompt, at).map(Some)
+        });
         self.of_prompt(row, trace).chain(outputs)
     }
 }
@@ -297,7 +298,8 @@ impl Books {
     fn follow(&mut self, instance: usize, notices: &[(u32, Notice)], cluster: &mut Cluster, now: Ticks) {
         cluster.catch_up(instance, now);
         let Some(active) = &self.active else { return };
-        let mut yielded: Vec<(u32, u32)> = cluster.instance(instance).output_tokens().collect();
+        let tokens = cluster.instance(instance).output_tokens();
+        let mut yielded: Vec<(u32, u32)> = tokens.map(|(request, tokens)| (request.0, tokens)).collect();
         for &(_, notice) in notices {
             if let Notice::Closed(row) | Notice::Cancelled(row) = notice {
                 yielded.retain(|one| one.0 != row);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::kv::Prefixes;
 use crate::policy::PromptText;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace, TraceRow};
 
 /// Digits of a block.
 const DIGITS: u64 = 8;
@@ -52,9 +52,9 @@ impl Texts {
 
     /// The content of a row's block at `position`, full or not.
     fn block(&self, row: u32, position: u64, trace: &Trace) -> u64 {
-        let row = trace.origin(row);
+        let row = trace.origin(RequestNumber(row));
         if self.kind == PromptText::Hex {
-            let id = trace.prefix.as_ref().and_then(|ids| ids.of(row as usize).get(position as usize));
+            let id = trace.prefix.as_ref().and_then(|ids| ids.of(row).get(position as usize));
             return id.map_or_else(|| own(row), |&id| id & 0xffff_ffff);
         }
         self.contents.begun(row, position as u32).map_or_else(|| own(row), u64::from)
@@ -90,6 +90,6 @@ impl Texts {
 }
 
 /// The content of a block that only this row has.
-fn own(row: u32) -> u64 {
-    (1 << 32) + u64::from(row)
+fn own(row: TraceRow) -> u64 {
+    (1 << 32) + u64::from(row.0)
 }

@@ -13,7 +13,7 @@ use crate::collections::Column;
 use crate::config::{self, Charged, Grouping, Lift, MOST_ACCUMULATORS};
 use crate::instance::request::Slot;
 use crate::time::Ticks;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 use total::Total;
 
 /// The group of a request in each accumulator.
@@ -58,10 +58,10 @@ impl Accumulators {
     }
 
     /// Notes the groups of a request that has come to the instance.
-    pub(crate) fn open(&mut self, slot: Slot, row: u32, trace: &Trace) {
+    pub(crate) fn open(&mut self, slot: Slot, request: RequestNumber, trace: &Trace) {
         let mut groups = Groups::default();
         for (group, accumulator) in groups.iter_mut().zip(&mut self.each) {
-            *group = accumulator.group_of(row, trace);
+            *group = accumulator.group_of(request, trace);
         }
         let at = slot as usize;
         if at >= self.groups.len() {
@@ -300,16 +300,16 @@ impl Accumulators {
 
 impl Accumulator {
     /// The group of a request, which begins at 0 if it is new.
-    fn group_of(&mut self, row: u32, trace: &Trace) -> u32 {
+    fn group_of(&mut self, request: RequestNumber, trace: &Trace) -> u32 {
         let code =
-            |column: &Option<Column<u32>>| column.as_ref().map_or(u32::MAX, |codes| codes[row as usize]);
+            |column: &Option<Column<u32>>| column.as_ref().map_or(u32::MAX, |codes| codes[request.index()]);
         let code = match self.rules.by {
             Grouping::All => 0,
             Grouping::Tenant => code(&trace.tenant),
             Grouping::Session => match code(&trace.session) {
                 // Sessions and requests have numbers below 2^31. The number of requests is no part of the code: it grows
                 // while requests are submitted.
-                u32::MAX => OWN_GROUP | row,
+                u32::MAX => OWN_GROUP | request.0,
                 session => session,
             },
         };

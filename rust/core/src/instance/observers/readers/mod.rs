@@ -69,9 +69,9 @@ impl Readers {
             }
             Fact::Finished => {
                 let (answering, asked) = pacing.experience(slot);
-                columns.qoe_answering[of.row()] = answering;
+                columns.qoe_answering[of.index()] = answering;
                 if let Some(asked) = asked {
-                    columns.qoe[of.row()] = asked;
+                    columns.qoe[of.index()] = asked;
                 }
                 pacing.remove(slot);
             }
