@@ -24,6 +24,7 @@ SIMPLE: dict[str, Any] = {
     "requeue_late": False,
     "requeue_last": False,
     "output_reserve": None,
+    "whole_block_chunks": False,
     "sits_out": False,
     "prefix_cache": None,
     "schedule_ahead": False,

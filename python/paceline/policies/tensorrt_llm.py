@@ -21,9 +21,10 @@ def tensorrt_llm(
     max_batch_size: int = 2048,
     prefix_caching: bool = False,
     overlap_scheduler: bool | None = None,
+    chunked_prefill: bool = False,
     routing: Routing = "fewest_requests",
 ) -> Policy:
-    """Batch in flight: each step has all decodes, and the whole prompts that fit beside them.
+    """Batch in flight: each step has all decodes, and the prompts that fit beside them.
 
     The capacity policy decides which requests have memory. ``guaranteed_no_evict``
     admits a request only if all blocks are free that it and the running requests will
@@ -37,7 +38,7 @@ def tensorrt_llm(
     capacity
         The capacity policy (``capacity_scheduler_policy``).
     max_num_tokens
-        Tokens of a step. A prompt above it is rejected.
+        Tokens of a step. Without `chunked_prefill` a prompt above it is rejected.
     max_batch_size
         Requests of a step.
     prefix_caching
@@ -47,6 +48,9 @@ def tensorrt_llm(
     overlap_scheduler
         Whether a step is decided when the one before it starts. None: as by default,
         on; off with ``max_utilization``, for which it is not modelled.
+    chunked_prefill
+        Whether a prompt that does not fit into a step is cut, to whole blocks
+        (``enable_chunked_prefill``), first come, first served.
     routing
         Which instance an arrival joins.
 
@@ -72,9 +76,10 @@ def tensorrt_llm(
     mirrors ``cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp`` and
     ``microBatchScheduler.cpp``. No log of its decisions is compared. A request's
     ``max_new_tokens`` is its output's length in the trace, so that the policy uses an
-    oracle. Set ``block_tokens=32`` of the instance. Not modelled: ``enable_chunked_prefill``,
-    whose chunks are whole blocks; the delay of a prompt whose prefix another one of the same
-    step computes; attention data parallelism.
+    oracle. Set ``block_tokens=32`` of the instance. Not modelled: chunks of equal progress
+    (``EQUAL_PROGRESS``), and a waiting prompt that fits into the last tokens of a step, fewer
+    than a block, that the one before it leaves; the delay of a prompt whose prefix another one
+    of the same step computes; attention data parallelism.
     """
     displaces = capacity == "max_utilization"
     if displaces and overlap_scheduler:
@@ -85,7 +90,8 @@ def tensorrt_llm(
     scheduler = Scheduler(
         max_num_batched_tokens=max_num_tokens,
         max_num_seqs=max_batch_size,
-        stages=(Running(), Admit(chunked=False, gather=gather)),
+        whole_block_chunks=chunked_prefill,
+        stages=(Running(), Admit(chunked=chunked_prefill, gather=gather)),
         order=req.arrival if displaces else "arrival",
         admission="displace" if displaces else "wait",
         allocation="chunk" if displaces else "chunk_if_output_fits",

@@ -51,6 +51,11 @@ class Composition(Protocol):
         ...
 
     @property
+    def whole_block_chunks(self) -> bool:
+        """Whether chunks are whole blocks."""
+        ...
+
+    @property
     def max_num_partial_prefills(self) -> int:
         """The most requests in prefill at once."""
         ...
@@ -139,6 +144,7 @@ def check_composition(scheduler: Composition) -> None:
     _check_exclusive(scheduler)
     _check_memory(scheduler)
     _check_limits(scheduler)
+    _check_chunks(scheduler)
     _check_reserve(scheduler)
     if any(isinstance(stage, Select) for stage in scheduler.stages):
         _check_selecting(scheduler)
@@ -268,6 +274,21 @@ def _check_outputs_fit(scheduler: Composition) -> None:
                 f"displaced or swapped out, prefills are Layered, or there is an output_reserve; {name} was "
                 f"{value!r}"
             )
+
+
+def _check_chunks(scheduler: Composition) -> None:
+    """Refuse chunks of whole blocks beside what is not modelled with them; the engine knows the blocks."""
+    if not scheduler.whole_block_chunks:
+        return
+    stages = tuple(stage for stage in scheduler.stages if isinstance(stage, Select | Layered))
+    if stages:
+        raise PolicyError(f"whole_block_chunks must be False beside {stages[0]!r}, was True")
+    if not isinstance(scheduler.preemption, Recompute):
+        raise PolicyError("whole_block_chunks must be False where preemption is a Swap, was True")
+    if isinstance(scheduler.long_prefill_token_threshold, Expr):
+        raise PolicyError(
+            "whole_block_chunks must be False where long_prefill_token_threshold is an expression, was True"
+        )
 
 
 def _check_limits(scheduler: Composition) -> None:

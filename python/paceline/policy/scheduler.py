@@ -90,6 +90,8 @@ class Scheduler(Value):
         request; 0: no limit. An expression over `inst` is evaluated for each step.
     threshold_when_alone
         Whether that limit also applies to a request that is alone.
+    whole_block_chunks
+        Whether a chunk that does not end its prompt is cut to whole KV blocks.
     max_num_partial_prefills
         The most requests in prefill at once, of those that continue and those that
         the step admits; 0: no limit. At the limit no further prompt is admitted.
@@ -200,6 +202,7 @@ class Scheduler(Value):
     max_num_seqs: int | None = None
     long_prefill_token_threshold: int | Expr = 0
     threshold_when_alone: bool = False
+    whole_block_chunks: bool = False
     max_num_partial_prefills: int = 0
     max_long_partial_prefills: int = 0
     bucket: Expr | None = None
@@ -455,6 +458,7 @@ class Scheduler(Value):
             "schedule_ahead": self.schedule_ahead,
             **({"receive_interval": self.receive_interval} if self.receive_interval > 1 else {}),
             **({"requeue_last": True} if self.requeue_last else {}),
+            **({"whole_block_chunks": True} if self.whole_block_chunks else {}),
             **({} if self.output_reserve is None else {"output_reserve": self.output_reserve.to_wire()}),
         }
 

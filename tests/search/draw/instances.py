@@ -26,6 +26,10 @@ def instance(source: Source, *, ranked: bool, block_tokens: int | None) -> Wire:
     tokens = source.whole(30, LONGEST) if source.chance(0.15) else room * source.whole(LONGEST, 80)
     blocks = max(1, tokens // block_tokens) if source.chance(0.95) else source.whole(1, 4)
     scheduler["watermark_blocks"] = min(scheduler["watermark_blocks"], blocks - 1)
+    # A draft's slots are not reserved.
+    drafts = {} if scheduler.get("output_reserve") else speculation.speculation(source, scheduler)
+    if not drafts and _may_have_whole_chunks(scheduler, block_tokens) and source.chance(0.3):
+        scheduler["whole_block_chunks"] = True
     return {
         "blocks": blocks,
         "block_tokens": block_tokens,
@@ -36,9 +40,21 @@ def instance(source: Source, *, ranked: bool, block_tokens: int | None) -> Wire:
         "cost": costs.cost(source),
         "traffic": source.maybe(0.2, lambda: costs.traffic(source)),
         "scheduler": scheduler,
-        # A draft's slots are not reserved.
-        **({} if scheduler.get("output_reserve") else speculation.speculation(source, scheduler)),
+        **drafts,
     }
+
+
+def _may_have_whole_chunks(scheduler: Wire, block_tokens: int) -> bool:
+    """Return whether chunks of whole blocks are modelled, and one fits into each step."""
+    varying = scheduler.get("varying") or {}
+    tokens = varying["tokens"]["least"] if varying.get("tokens") else scheduler["max_num_batched_tokens"]
+    return (
+        scheduler["preemption"]["kind"] == "recompute"
+        and not any(stages.has(scheduler["stages"], kind) for kind in ("select", "layered"))
+        and not varying.get("chunk")
+        and 1 < block_tokens <= tokens
+        and not 0 < scheduler["long_prefill_token_threshold"] < block_tokens
+    )
 
 
 def _states(source: Source, *, caches: bool) -> Wire:

@@ -17,7 +17,7 @@ IN_SCHEDULER = (
     *("long_prefill_token_threshold", "threshold_when_alone", "exclusive_prefill", "victim", "allocation"),
     *("watermark_blocks", "watermark_when_idle", "spare_block", "decodes_first", "refund"),
     *("stop_at_own_preemption", "preemption", "requeue_late", "prefix_cache", "schedule_ahead", "admission"),
-    *("receive_interval", "requeue_last", "output_reserve"),
+    *("receive_interval", "requeue_last", "output_reserve", "whole_block_chunks"),
 )
 IN_STAGES = (
     *("unless_preempted", "unless_swapped", "count_decodes", "gather", "chunked"),

@@ -63,6 +63,7 @@ def spell(wire: Wire, blocks: int) -> Scheduler:
         **_limits(wire),
         receive_interval=wire.get("receive_interval", 1),
         requeue_last=wire.get("requeue_last", False),
+        whole_block_chunks=wire.get("whole_block_chunks", False),
         output_reserve=_output_reserve(wire.get("output_reserve")),
         stages=tuple(_stage(stage, wire["preemption"].get("blocks", 0)) for stage in wire["stages"]),
         **_order(wire["order"]),

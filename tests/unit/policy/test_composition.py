@@ -109,6 +109,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"stages": (SwapIn(), WHOLE, Decodes()), "exclusive_prefill": True, "preemption": SWAP},
         "SwapIn() comes before Decodes()",
     ),
+    "chunks of whole blocks that are swapped out": (
+        {"whole_block_chunks": True, "preemption": SWAP, "stages": (Running(), SwapIn(), Admit())},
+        "whole_block_chunks must be False where preemption is a Swap",
+    ),
+    "chunks of whole blocks by layers": (
+        {"whole_block_chunks": True, "stages": (Decodes(), LAYERS), "allocation": "sequence"},
+        "whole_block_chunks must be False beside Layered",
+    ),
+    "chunks of whole blocks up to a threshold that varies": (
+        {"whole_block_chunks": True, "long_prefill_token_threshold": where(inst.running > 1, 8, 16)},
+        "long_prefill_token_threshold is an expression",
+    ),
     "prefills that go on without their blocks": (
         {"stages": (Decodes(), Prefills(), Admit())},
         "allocation must be 'sequence'",

@@ -62,6 +62,7 @@ impl Config {
             within(at("kv_layers"), 1, 4096, u64::from(instance.kv_layers))?;
             check_cost(&at("cost")(), &instance.cost)?;
             instance.scheduler.check_limits(i)?;
+            instance.check_chunks(i)?;
             if let Some(speculation) = &instance.speculation {
                 speculation.check(&format!("instances[{i}]"))?;
                 if let Some(draft) = &speculation.draft {

@@ -6,6 +6,7 @@
 
 mod accumulator;
 mod ahead;
+mod chunks;
 mod clients;
 mod cluster;
 mod composition;

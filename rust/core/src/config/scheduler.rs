@@ -22,6 +22,10 @@ pub struct SchedulerConfig {
     pub long_prefill_token_threshold: u64,
     /// Whether this limit also holds for a request that is alone on the instance.
     pub threshold_when_alone: bool,
+    /// Whether a chunk that is not the last of its prompt is cut to whole blocks. A chunk of no block waits for a step
+    /// with more tokens.
+    #[serde(default)]
+    pub whole_block_chunks: bool,
     /// Limits that are evaluated for each step; by default none is.
     #[serde(default)]
     pub varying: VaryingLimits,

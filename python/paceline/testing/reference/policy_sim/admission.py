@@ -50,14 +50,15 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
     padding = padding_of(state, request, step, hit)
     wanted = request.tokens - hit + padding
     wanted = step.cut(wanted) if chunked else wanted
-    tokens = min(wanted, step.room)
+    tokens = step.cut_to(wanted, step.room) if chunked else min(wanted, step.room)
     room = settings.speculation.room(hit + tokens)
     reserved = room if settings.allocation == "chunk" else max(room, request.tokens)
     new = memory.blocks_for(reserved) - len(hits) + state.watermark
     new += blocks_to_come(state, request, memory.blocks_for(reserved))
     room = max(room, request.tokens) if settings.allocation == "sequence" else room
     # A padding is not cut.
-    return Offer(tokens, room, new, hits, (chunked and not padding) or tokens == wanted, "admitted", loaded)
+    affordable = (chunked and not padding and tokens > 0) or tokens == wanted
+    return Offer(tokens, room, new, hits, affordable, "admitted", loaded)
 
 
 def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = False) -> None:

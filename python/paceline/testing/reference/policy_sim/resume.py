@@ -51,7 +51,10 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
         if wanted == 0:
             position += 1
             continue
-        tokens = min(wanted, max(step.room, 1))
+        tokens = step.cut_to(wanted, max(step.room, 1))
+        if tokens == 0:
+            position += 1
+            continue
         # A step that is decided ahead counts all drafts of the step before as computed.
         computed = request.computed + request.given_up
         room = state.settings.speculation.room(computed + tokens)
@@ -114,16 +117,18 @@ def resume_prefills(state: State, step: Step) -> None:
     No request is preempted for them: if one lacks blocks, it waits for free ones, and so do later ones.
     """
     for request in state.running:
-        tokens = min(step.cut(request.lacking), step.room)
+        tokens = step.cut_to(step.cut(request.lacking), step.room)
         room = state.settings.speculation.room(request.computed + tokens)
         if request.decoding or request.lacking == 0 or request in step.tokens or request in state.ended:
             continue
         most = chunk_room(state, step)
         if most is not None and most < tokens:
-            tokens = most
+            tokens = step.cut_to(tokens, most)
             room = state.settings.speculation.room(request.computed + tokens)
-        if tokens <= 0:
+        if step.room <= 0:
             break
+        if tokens <= 0:
+            continue
         if state.memory.lacking(request, room) > state.memory.free:
             break
         state.memory.grow(request, room)

@@ -323,6 +323,7 @@ class Scheduler:
         alone = state.admitted + queued <= 1 and not settings.threshold_when_alone
         budget, longest = step_limits(state, now)
         step = Step(now, budget, budget, longest, None if alone or longest == 0 else longest)
+        step.chunk_unit = settings.block_tokens if settings.whole_block_chunks else 1
         charge_decodes(state, step)
         if settings.schedule_ahead:
             step.decided = now if state.started is None else state.started

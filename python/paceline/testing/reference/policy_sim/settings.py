@@ -14,7 +14,7 @@ _DEFAULTS = {
     "receive_interval": 1,
     "requeue_last": False,
 }
-_DEFAULTS |= {"output_reserve": None}
+_DEFAULTS |= {"output_reserve": None, "whole_block_chunks": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Settings:
     max_num_seqs: int
     long_prefill_token_threshold: int
     threshold_when_alone: bool
+    whole_block_chunks: bool
     stages: list[dict[str, Any]]
     exclusive_prefill: bool
     order: dict[str, Any]

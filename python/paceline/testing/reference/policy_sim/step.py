@@ -23,6 +23,8 @@ class Step:
         All tokens of its budget.
     threshold : int
         Tokens above which a prefill is long; 0: none is.
+    chunk_unit : int
+        Tokens of which a chunk is a whole multiple, unless it ends its prompt.
     longest_chunk : int or None
         The most tokens of one prefill; None: no limit.
     tokens : dict of Request to int
@@ -78,6 +80,7 @@ class Step:
     budget: int = 0
     threshold: int = 0
     longest_chunk: int | None = None
+    chunk_unit: int = 1
     tokens: dict[Request, int] = field(default_factory=dict)
     parts: dict[Request, Part] = field(default_factory=dict)
     charges: dict[Request, int] = field(default_factory=dict)
@@ -127,7 +130,11 @@ class Step:
 
     def cut(self, tokens: int) -> int:
         """Return a prefill's tokens, cut to the longest chunk."""
-        return tokens if self.longest_chunk is None else min(tokens, self.longest_chunk)
+        return tokens if self.longest_chunk is None else self.cut_to(tokens, self.longest_chunk)
+
+    def cut_to(self, tokens: int, most: int) -> int:
+        """Return a prefill's tokens, of which ``most`` may be computed: a chunk is whole units."""
+        return tokens if tokens <= most else most - most % self.chunk_unit
 
     def add(self, request: Request, tokens: int, part: Part, *, charged: bool = True) -> None:
         """Schedule ``tokens`` of a request."""

@@ -269,14 +269,14 @@ impl Stages<'_> {
         }
         let computed = hit + load.tokens();
         let padding = self.padding(target, computed);
-        let wanted = (u64::from(target - computed) + padding).min(limit);
-        let tokens = wanted.min(self.budget());
+        let wanted = self.cut(u64::from(target - computed) + padding, limit);
+        let tokens = if chunked { self.cut(wanted, self.budget()) } else { wanted.min(self.budget()) };
         let blocks = self.prompt_blocks(target, hit, load.tokens() + tokens as u32, unheld)
             + self.blocks_to_come(candidate, hit + load.tokens() + tokens as u32);
         AdmissionOffer {
             tokens,
             blocks,
-            affordable: chunked && padding == 0 || tokens == wanted,
+            affordable: chunked && padding == 0 && tokens > 0 || tokens == wanted,
             part: Part::Admitted,
             load,
         }

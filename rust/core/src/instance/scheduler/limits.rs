@@ -59,6 +59,16 @@ impl Stages<'_> {
         (limits, steps)
     }
 
+    /// A chunk of `wanted` tokens of which `most` may be computed: cut to whole blocks if chunks are.
+    #[inline]
+    pub(super) fn cut(&self, wanted: u64, most: u64) -> u64 {
+        if wanted <= most || !self.effects.settings.scheduler.whole_block_chunks {
+            return wanted.min(most);
+        }
+        rare();
+        most - most % u64::from(self.effects.settings.block.tokens())
+    }
+
     /// For how many steps of the decode-only step that was formed the limits surely decide nothing else: while they hold;
     /// or for any number, if the fewest tokens suffice and no request waits.
     pub(super) fn steps_within_limits(&mut self) -> u64 {

@@ -131,7 +131,7 @@ impl Stages<'_> {
             // Only the very last request in the order may have its chunk cut by the budget.
             let last =
                 i + 1 == outside.len() && self.effects.batch.order().is_last(slot, &self.effects.requests);
-            let tokens = if last { wanted.min(room) } else { wanted };
+            let tokens = if last { self.cut(wanted, room) } else { wanted };
             if tokens > room || tokens == 0 {
                 return false;
             }
@@ -148,7 +148,7 @@ impl Stages<'_> {
         for i in 0..self.effects.batch.outside().len() {
             let slot = self.effects.batch.outside()[i];
             let state = &self.effects.requests[slot];
-            let tokens = self.wanted(slot).min(self.budget()) as u32;
+            let tokens = self.cut(self.wanted(slot), self.budget()) as u32;
             let part = if state.phase == Phase::Stalled { Part::Decode } else { Part::Chunk };
             self.schedule_chunk(slot, tokens, part);
         }
@@ -167,16 +167,20 @@ impl Stages<'_> {
                 rare();
                 continue;
             }
-            let tokens = wanted.min(self.budget()) as u32;
-            if tokens == 0 {
+            if self.budget() == 0 {
                 break;
             }
+            let tokens = self.cut(wanted, self.budget());
             if state.phase != Phase::Prefilling || self.effects.batch.has_chunk(slot) {
                 continue;
             }
             let reserves = self.effects.reserve.is_some();
             let most = if reserves { self.chunk_room().unwrap_or(u64::MAX) } else { u64::MAX };
-            let tokens = u64::from(tokens).min(most) as u32;
+            let tokens = self.cut(tokens, most) as u32;
+            if tokens == 0 {
+                rare();
+                continue;
+            }
             let state = &self.effects.requests[slot];
             // No request is preempted for a prefill: it waits until blocks are free.
             let grown = self.effects.settings.blocks_with_lookahead(state.computed + tokens);
@@ -227,7 +231,12 @@ impl Stages<'_> {
                     i += 1;
                     continue;
                 }
-                let tokens = wanted.min(self.budget().max(1)) as u32;
+                let tokens = self.cut(wanted, self.budget().max(1)) as u32;
+                if tokens == 0 {
+                    rare();
+                    i += 1;
+                    continue;
+                }
                 let given_up = self.effects.unseen_outcome(slot).given_up;
                 let grown = self.effects.settings.blocks_with_lookahead(state.computed + given_up + tokens);
                 (tokens, grown.saturating_sub(state.blocks.count()))

@@ -19,7 +19,7 @@ impl Stages<'_> {
         }
         let lacking = u64::from(state.lacking());
         match &self.effects.speculator {
-            None => lacking.min(self.draft.limits.chunk),
+            None => self.cut(lacking, self.draft.limits.chunk),
             Some(speculator) => {
                 rare();
                 let drafts = u64::from(speculator.proposed(slot));

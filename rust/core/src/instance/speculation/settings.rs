@@ -1,4 +1,4 @@
-//! What the settings of an instance say of drafts.
+//! The drafts of an instance, as its settings fix them.
 
 use std::sync::Arc;
 

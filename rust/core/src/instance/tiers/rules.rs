@@ -1,4 +1,4 @@
-//! What the settings of a tier say of the chunks of a request.
+//! The chunks of a request that a tier stores and loads, as the settings fix them.
 
 use crate::config::{TierConfig, Write};
 use crate::kv::{ContentOwner, Memory, StoredChunk};

@@ -1,0 +1,83 @@
+//! Chunks of prompts that are cut to whole blocks.
+
+use super::{InstanceConfig, Preemption};
+use crate::error::Error;
+
+impl InstanceConfig {
+    /// Checks what chunks of whole blocks stand beside, and that one fits into a step.
+    pub(super) fn check_chunks(&self, instance: usize) -> Result<(), Error> {
+        let rules = &self.scheduler;
+        if !rules.whole_block_chunks {
+            return Ok(());
+        }
+        let at = |field: &str| format!("instances[{instance}].{field}");
+        let of_scheduler = [
+            (rules.selects(), "where a stage selects requests"),
+            (rules.is_layered(), "where prefills run by groups of layers"),
+            (rules.preemption != Preemption::Recompute, "where preempted requests are swapped out"),
+            (rules.varying.chunk.is_some(), "where the most tokens of a chunk vary"),
+        ];
+        if let Some((_, rule)) = of_scheduler.into_iter().find(|(breaks, _)| *breaks) {
+            return Err(Error::config(
+                at("scheduler.whole_block_chunks"),
+                format!("must be false {rule}, was true"),
+            ));
+        }
+        let beside = [(self.speculation.is_some(), "speculation"), (self.tier.is_some(), "tier")];
+        if let Some((_, field)) = beside.into_iter().find(|(given, _)| *given) {
+            return Err(Error::config(
+                at(field),
+                "must be null where chunks are whole blocks (whole_block_chunks), was given",
+            ));
+        }
+        let least = rules.varying.tokens.as_ref().map_or(rules.max_num_batched_tokens, |budget| budget.least);
+        let most = match rules.long_prefill_token_threshold {
+            0 => least,
+            threshold => least.min(threshold),
+        };
+        if u64::from(self.block_tokens) > most {
+            let rule = format!(
+                "must be at most the {most} tokens of a chunk where chunks are whole blocks (whole_block_chunks), was {}",
+                self.block_tokens
+            );
+            return Err(Error::config(at("block_tokens"), rule));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::fixtures;
+
+    /// The refusal of an instance with blocks of 4 tokens whose chunks are whole blocks, changed by `change`.
+    fn refusal(change: impl Fn(&mut InstanceConfig)) -> Option<String> {
+        let config = fixtures::config(&[100], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+        let mut instance = config.instances[0].clone();
+        instance.block_tokens = 4;
+        instance.scheduler.whole_block_chunks = true;
+        change(&mut instance);
+        instance.check_chunks(3).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_chunk_of_one_block_fits_into_each_step() {
+        assert_eq!(refusal(|instance| instance.scheduler.max_num_batched_tokens = 4), None);
+        let error =
+            refusal(|instance| instance.scheduler.max_num_batched_tokens = 3).expect("a chunk never fits");
+        let said = "instances[3].block_tokens: must be at most the 3 tokens of a chunk";
+        assert!(error.contains(said) && error.contains("was 4"), "{error}");
+        assert_eq!(refusal(|instance| instance.scheduler.long_prefill_token_threshold = 4), None);
+        let error =
+            refusal(|instance| instance.scheduler.long_prefill_token_threshold = 3).expect("likewise");
+        assert!(error.contains(said), "{error}");
+    }
+
+    #[test]
+    fn swaps_are_refused() {
+        let swap = Preemption::Swap { blocks: 9, out: 1, back: 1, overlapped: false };
+        let error = refusal(|instance| instance.scheduler.preemption = swap).expect("swaps are not modelled");
+        assert!(error.contains("where preempted requests are swapped out, was true"), "{error}");
+    }
+}
