@@ -5,7 +5,7 @@
 //! prefix cache, then in the tier, then in the store. A request that is looked at for admission waits for its reads as the
 //! stop rule says, and then has what has been read. Each chunk is a copy of its own.
 
-use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 use crate::config::{Prefetch, PrefetchStop};
 use crate::kv::StoredChunk;
@@ -19,12 +19,12 @@ pub(super) struct Prefetching {
     /// Requests that have joined the queue since a step was formed.
     joined: Vec<RequestNumber>,
     /// Until when requests wait that have not been admitted.
-    until: FxHashMap<RequestNumber, Ticks>,
+    until: BTreeMap<RequestNumber, Ticks>,
 }
 
 impl Prefetching {
     pub(super) fn new(rules: Prefetch) -> Self {
-        Self { rules, joined: Vec::new(), until: FxHashMap::default() }
+        Self { rules, joined: Vec::new(), until: BTreeMap::new() }
     }
 
     /// A request joins the queue.
