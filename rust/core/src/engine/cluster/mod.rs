@@ -10,8 +10,6 @@ mod requests;
 mod steps;
 mod streaming;
 
-use std::hint::select_unpredictable;
-
 use super::calendar::Calendar;
 use super::known::Known;
 use super::roles::{Cause, FlipRecord, Flipping, Roles};
@@ -197,13 +195,7 @@ impl Cluster {
     /// The first instance with the fewest requests that were sent to it and are not finished.
     #[inline]
     pub(super) fn fewest_outstanding(&self) -> Option<usize> {
-        let (mut least, mut first) = (*self.outstanding.first()?, 0);
-        for (index, &count) in self.outstanding.iter().enumerate().skip(1) {
-            let is_less = count < least;
-            least = select_unpredictable(is_less, count, least);
-            first = select_unpredictable(is_less, index, first);
-        }
-        Some(first)
+        (0..self.outstanding.len()).min_by_key(|&index| self.outstanding[index])
     }
 
     /// The knowledge that routers have of the instances.
