@@ -1,7 +1,5 @@
 //! The smallest of a fixed number of keys that change often.
 
-use std::hint::select_unpredictable;
-
 /// A tournament tree: each leaf has a key, and each inner node the smaller of the two below it.
 ///
 /// Reading the smallest key takes one load; changing a key takes the logarithm of the number of leaves. If keys
@@ -11,47 +9,25 @@ pub(crate) struct Tournament {
     /// Leaves, a power of two.
     width: usize,
     /// The smallest entry below each node; the root is node 1.
-    nodes: Vec<Entry>,
+    nodes: Vec<u128>,
 }
 
-/// The key of a leaf, and its index.
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    key: u64,
-    index: u64,
+/// The key of a leaf and its index as one number: of two, the smaller has the smaller key, or the lower index if keys are
+/// equal. Which one it is cannot be predicted, and the smaller of two numbers is selected without a branch.
+fn entry(key: u64, index: usize) -> u128 {
+    u128::from(key) << 64 | index as u128
 }
 
-impl Entry {
-    #[inline]
-    fn new(key: u64, index: usize) -> Self {
-        Self { key, index: index as u64 }
-    }
-
-    /// Both as one number: of two, the smaller has the smaller key, or the lower index if keys are equal.
-    #[inline]
-    fn joined(self) -> u128 {
-        u128::from(self.key) << 64 | u128::from(self.index)
-    }
-
-    /// The smaller of two. Which one it is cannot be predicted: each half is selected without a branch.
-    #[inline]
-    fn min(self, other: Self) -> Self {
-        let loses = other.joined() < self.joined();
-        Self {
-            key: select_unpredictable(loses, other.key, self.key),
-            index: select_unpredictable(loses, other.index, self.index),
-        }
-    }
+/// The key of an entry.
+fn key_of(entry: u128) -> u64 {
+    (entry >> 64) as u64
 }
 
 impl Tournament {
     /// A tree of `n` leaves, each with the largest key there is.
     pub(crate) fn new(n: usize) -> Self {
         let width = n.next_power_of_two();
-        let mut nodes = vec![Entry::new(u64::MAX, 0); 2 * width];
-        for i in 0..width {
-            nodes[width + i] = Entry::new(u64::MAX, i);
-        }
+        let mut nodes: Vec<_> = (0..2 * width).map(|i| entry(u64::MAX, i.saturating_sub(width))).collect();
         for i in (1..width).rev() {
             nodes[i] = nodes[2 * i];
         }
@@ -59,17 +35,15 @@ impl Tournament {
     }
 
     /// The smallest key and the index of its leaf.
-    #[inline]
     pub(crate) fn first(&self) -> (u64, usize) {
-        (self.nodes[1].key, self.nodes[1].index as usize)
+        (key_of(self.nodes[1]), self.nodes[1] as usize)
     }
 
     /// Whether the keys of all leaves but `index` are larger than `key`.
-    #[inline]
     pub(crate) fn others_exceed(&self, index: usize, key: u64) -> bool {
         let mut at = self.width + index;
         while at > 1 {
-            if self.nodes[at ^ 1].key <= key {
+            if key_of(self.nodes[at ^ 1]) <= key {
                 return false;
             }
             at /= 2;
@@ -78,10 +52,9 @@ impl Tournament {
     }
 
     /// Sets the key of a leaf.
-    #[inline]
     pub(crate) fn set(&mut self, index: usize, key: u64) {
         let mut at = self.width + index;
-        let mut first = Entry::new(key, index);
+        let mut first = entry(key, index);
         self.nodes[at] = first;
         while at > 1 {
             first = first.min(self.nodes[at ^ 1]);

@@ -1,7 +1,5 @@
 //! Picks the lowest instance by keys.
 
-use std::hint::select_unpredictable;
-
 use crate::policy::{Expr, Field, InstField, InstanceRef, Pick, Scope, sort_key_now};
 
 /// The instances as a pick reads them.
@@ -98,22 +96,9 @@ fn set_bounds<V: Candidates>(
 
 /// The place of the lowest bound, the first of equal ones; `None` if all are excluded.
 fn first_least(bounds: &[LowerBound]) -> Option<usize> {
-    // A comparison waits for the one before it in its lane only.
-    let mut lanes = [f64::INFINITY; LANES];
-    let mut chunks = bounds.chunks_exact(LANES);
-    for chunk in &mut chunks {
-        for (lane, bound) in lanes.iter_mut().zip(chunk) {
-            *lane = select_unpredictable(bound.least < *lane, bound.least, *lane);
-        }
-    }
-    let rest = chunks.remainder().iter().map(|bound| bound.least);
-    let least =
-        rest.chain(lanes).fold(f64::INFINITY, |least, other| if other < least { other } else { least });
+    let least = bounds.iter().map(|bound| bound.least).fold(f64::INFINITY, f64::min);
     if least == f64::INFINITY { None } else { bounds.iter().position(|bound| bound.least <= least) }
 }
-
-/// How many comparisons run side by side.
-const LANES: usize = 4;
 
 /// How often the instance with the lowest bound is examined before all instances are.
 const MOST_LOOKS: usize = 6;

@@ -1,4 +1,4 @@
-//! The drafts of an instance, as its settings fix them.
+//! The settings of drafts: how many there are, and how long steps take with them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The chunks of a request that a tier stores and loads, as the settings fix them.
+//! The settings of a tier, and the chunks of a request by them.
 
 use crate::config::{TierConfig, Write};
 use crate::kv::{ContentOwner, Memory, StoredChunk};
