@@ -1,11 +1,10 @@
 //! Whole replays under policies that rank, displace and migrate, with debug assertions: leaping equals stepping, a streamed
 //! trace gives what it gives at once, and no request is lost.
 
-#[path = "support/streamed.rs"]
-mod streamed;
-
 use paceline_core::{Config, Error, Outcome, Simulation, Status, Trace};
 use proptest::prelude::*;
+
+use crate::support;
 
 const DRIFTS: &str = r#"{"op": "neg", "args": [{"field": "req.blocks"}]}"#;
 const KEYS: [&str; 10] = [
@@ -188,8 +187,8 @@ proptest! {
         if let Some(chunk) = chunk {
             let parsed = Config::from_json(config(&case, true).as_bytes()).unwrap();
             let rows = |rows| trace(&case.requests, rows);
-            let (parts, streamed) = streamed::replay(&parsed, rows, (case.requests.len(), chunk)).unwrap();
-            prop_assert_eq!(streamed::bits(parts), streamed::bits(vec![leaping.columns.clone()]));
+            let (parts, streamed) = support::streamed::replay(&parsed, rows, (case.requests.len(), chunk)).unwrap();
+            prop_assert_eq!(support::streamed::bits(parts), support::streamed::bits(vec![leaping.columns.clone()]));
             prop_assert_eq!((&streamed.gaps, &streamed.stats), (&leaping.gaps, &leaping.stats));
             prop_assert_eq!((streamed.end, streamed.events), (leaping.end, leaping.events));
         }

@@ -1,4 +1,6 @@
-//! The instance that tests of replays share.
+//! What tests of replays share: an instance, and replays in chunks.
+
+pub mod streamed;
 
 /// An instance in the format of configurations: vLLM's stages and a prefix cache, blocks of 4 tokens, and steps of 100 ticks and
 /// one for each token.
