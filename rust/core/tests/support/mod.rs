@@ -1,4 +1,4 @@
-//! What tests of replays share: an instance, and replays in chunks.
+//! Helpers of the tests of replays: an instance, and replays in chunks.
 
 pub mod streamed;
 
