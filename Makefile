@@ -34,7 +34,7 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) pyproject.toml \
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.native ## Replay a million requests and print the latencies that users would have seen
+demo: $(VENV)/.release ## Replay a million requests and print the latencies that users would have seen
 	@$(BIN)/python -m paceline.demo
 
 test: test-rust test-python ## Run every test: the core's in Rust, then Python's, doctests and the README
@@ -81,7 +81,7 @@ $(RAY_VENV)/.requirements: requirements/ray.txt $(REQUIREMENTS)
 SEARCH_SECONDS := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60)
 SEED ?= 1
 
-search: $(VENV)/.native ## Look for a case that breaks a promise: make search SECONDS=7200 SEED=7
+search: $(VENV)/.release ## Look for a case that breaks a promise: make search SECONDS=7200 SEED=7
 	$(BIN)/python -m tests.search --seconds $(SEARCH_SECONDS) --seed $(SEED)
 
 # The check needs a parser of Rust, which nothing else does.
@@ -108,7 +108,7 @@ format: $(VENV)/.requirements ## Rewrite the sources in the house format
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-studies: $(VENV)/.native ## Compare the tables of all study pages with fresh runs; needs real traces for most
+studies: $(VENV)/.release ## Compare the tables of all study pages with fresh runs; needs real traces for most
 	$(BIN)/python docs/studies/refresh.py --check
 
 studies-quick: $(VENV)/.native
@@ -147,10 +147,10 @@ $(AUDIT_VENV)/.requirements: requirements/audit.txt
 
 FUZZ_SECONDS ?= 60
 
-fuzz: $(VENV)/.native ## Give malformed input to the readers, FUZZ_SECONDS (60) for each side
+fuzz: $(VENV)/.release ## Give malformed input to the readers, FUZZ_SECONDS (60) for each side
 	@.ci/fuzz "$(FUZZ_SECONDS)" "$(BIN)/python"
 
-bench: $(VENV)/.native ## Measure the speed of the parts, and of whole replays
+bench: $(VENV)/.release ## Measure the speed of the parts, and of whole replays
 	cargo bench --package paceline-benches $(LOCKED)
 	$(BIN)/python benches/end_to_end.py
 
@@ -171,7 +171,7 @@ bench-wheel: dist/.built ## Measure the speed of whole replays with the wheel in
 wheel-check: dist/.built ## Install the wheel into an empty environment and use it there
 	.ci/wheel-check "$(PYTHON)"
 
-dev: $(VENV)/.native ## Make the virtual environment and build the native module into it
+dev: $(VENV)/.release ## Make the virtual environment and build the native module into it
 
 $(VENV)/.requirements: $(REQUIREMENTS)
 	@command -v cargo > /dev/null || \
@@ -182,9 +182,16 @@ $(VENV)/.requirements: $(REQUIREMENTS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $(REQUIREMENTS)
 	@touch $@
 
+# Tests need any native module that is up to date, and make one that builds quickly; what is timed or takes long needs
+# a release build, which serves the tests, too.
 $(VENV)/.native: $(VENV)/.requirements $(RUST_SOURCES)
-	PIP_QUIET=1 VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release --quiet $(LOCKED)
+	@rm -f $(VENV)/.release
+	PIP_QUIET=1 VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --profile quick --quiet $(LOCKED)
 	@touch $@
+
+$(VENV)/.release: $(VENV)/.requirements $(RUST_SOURCES)
+	PIP_QUIET=1 VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release --quiet $(LOCKED)
+	@touch $(VENV)/.native $@
 
 clean: ## Remove all that the commands made, the virtual environment too
 	rm -rf $(VENV) $(RANK_VENV) $(RAY_VENV) $(MUTANTS_VENV) $(DOCS_VENV) $(AUDIT_VENV) site target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench

@@ -47,6 +47,7 @@ _EXAMPLES = {
     "TraceScan": "a TraceScan, as paceline.scan_trace(path) returns",
 }
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_SEVERAL = frozenset({inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD})
 _PLAIN = {
     bool: "True or False",
     int: "a whole number",
@@ -75,14 +76,8 @@ def typed(error: type[PacelineError] = ConfigError) -> Callable[[Callable[P, R]]
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        signature = inspect.signature(function)
-        kinds = [parameter.kind for parameter in signature.parameters.values()]
-        positional = [
-            name for name, kind in zip(signature.parameters, kinds, strict=True) if kind in _BY_PLACE
-        ]
-        takes_any = inspect.Parameter.VAR_POSITIONAL in kinds or inspect.Parameter.VAR_KEYWORD in kinds
-        hints: dict[str, Any] = {}
-        checks: dict[str, Check] | None = None
+        # Made at the first call: most functions of a module are not called by a command.
+        shape: _Shape | None = None
 
         def refuse(name: str, value: object, hint: Any) -> PacelineError:  # noqa: ANN401
             where = f"{name} of {function.__qualname__.removesuffix('.__init__')}()"
@@ -90,31 +85,45 @@ def typed(error: type[PacelineError] = ConfigError) -> Callable[[Callable[P, R]]
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            nonlocal hints, checks
-            if checks is None:
-                hints = _hints(function, function.__annotations__)
-                checks = {name: _check(hint) for name, hint in hints.items()}
-            if takes_any:
+            nonlocal shape
+            if shape is None:
+                shape = _Shape(function)
+            if shape.takes_any:
                 try:
-                    bound = signature.bind(*args, **kwargs)
+                    bound = shape.signature.bind(*args, **kwargs)
                 except TypeError:
                     return function(*args, **kwargs)  # Python's own error has the function's name
                 for name, value in bound.arguments.items():
-                    if name in checks:
-                        kind = signature.parameters[name].kind
+                    if name in shape.checks:
+                        kind = shape.signature.parameters[name].kind
                         for one in _several(value, kind):
-                            if not checks[name](one):
-                                raise refuse(name, one, hints[name])
+                            if not shape.checks[name](one):
+                                raise refuse(name, one, shape.hints[name])
                 return function(*args, **kwargs)
             # Without these, arguments pair with parameters by place and by name. Python refuses the rest.
-            for name, value in itertools.chain(zip(positional, args, strict=False), kwargs.items()):
+            checks = shape.checks
+            for name, value in itertools.chain(zip(shape.positional, args, strict=False), kwargs.items()):
                 if name in checks and not checks[name](value):
-                    raise refuse(name, value, hints[name])
+                    raise refuse(name, value, shape.hints[name])
             return function(*args, **kwargs)
 
         return call
 
     return decorate
+
+
+class _Shape:
+    """The parameters of a function, and the checks of their annotations."""
+
+    __slots__ = ("checks", "hints", "positional", "signature", "takes_any")
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.signature = inspect.signature(function)
+        kinds = {name: parameter.kind for name, parameter in self.signature.parameters.items()}
+        self.positional = [name for name, kind in kinds.items() if kind in _BY_PLACE]
+        self.takes_any = not _SEVERAL.isdisjoint(kinds.values())
+        self.hints = _hints(function, function.__annotations__)
+        self.checks = {name: _check(hint) for name, hint in self.hints.items()}
 
 
 def typed_fields(

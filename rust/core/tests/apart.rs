@@ -1,12 +1,9 @@
 //! Replays of instances one by one: the bytes of the replay as one.
 
-#[path = "support/streamed.rs"]
-#[allow(dead_code, reason = "columns are compared, and nothing is streamed")]
-mod streamed;
-mod support;
-
 use paceline_core::{Apart, Config, Outcome, PrefixIds, Simulation, Ticks, Trace, coupling};
 use proptest::prelude::*;
+
+use crate::support;
 
 /// A request: its arrival, tokens of its prompt and output, and its session.
 type Request = (Ticks, u32, u32, u32);
@@ -104,7 +101,7 @@ proptest! {
         let mut simulation = Simulation::new(&config, trace(&requests)).unwrap();
         while !simulation.advance(10_000).unwrap() {}
         let (whole, apart) = (simulation.into_outcome(), one_by_one(&config, trace(&requests), order));
-        prop_assert_eq!(streamed::bits(vec![apart.columns]), streamed::bits(vec![whole.columns]));
+        prop_assert_eq!(support::streamed::bits(vec![apart.columns]), support::streamed::bits(vec![whole.columns]));
         prop_assert_eq!((&apart.gaps, &apart.stats, &apart.network), (&whole.gaps, &whole.stats, &whole.network));
         prop_assert_eq!((apart.end, apart.events), (whole.end, whole.events));
     }

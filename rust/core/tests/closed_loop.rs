@@ -1,9 +1,9 @@
 //! Requests whose arrivals depend on the ends of others: a source that sends them as clients do that wait for answers.
 
-mod support;
-
 use paceline_core::{Config, NEVER, Outcome, PrefixIds, Simulation, Source, Status, Ticks, Trace};
 use proptest::prelude::*;
+
+use crate::support;
 
 /// Clients that send the rows of a trace from the last to the first, each its next one some time after its answer.
 #[derive(Debug)]

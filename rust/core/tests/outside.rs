@@ -1,9 +1,9 @@
 //! Replays that are driven from outside: the same result as a replay of the same requests, in whatever slices they run.
 
-mod support;
-
 use paceline_core::{Config, EventKind, Outcome, PrefixIds, STATE_FIELDS, Simulation, Ticks, Trace};
 use proptest::prelude::*;
+
+use crate::support;
 
 /// A request: its arrival, tokens of its prompt and output, its priority, and the id of the blocks of its prompt.
 type Request = (Ticks, u32, u32, i64, u64);

@@ -1,11 +1,10 @@
 //! Whole replays under policies that rank, displace and migrate, with debug assertions: leaping equals stepping, a streamed
 //! trace gives what it gives at once, and no request is lost.
 
-#[path = "support/streamed.rs"]
-mod streamed;
-
 use paceline_core::{Config, Error, Outcome, PrefixIds, Simulation, Status, Trace};
 use proptest::prelude::*;
+
+use crate::support;
 
 const DRIFTS: &str = r#"{"op": "neg", "args": [{"field": "req.blocks"}]}"#;
 const KEYS: [&str; 10] = [
@@ -187,42 +186,58 @@ fn prefixes(case: &Case, rows: std::ops::Range<usize>) -> PrefixIds {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
 
     #[test]
-    fn leaping_equals_stepping_under_policies_and_nothing_is_lost(
-        case in cases(), chunk in prop::option::weighted(0.25, 1_usize..9),
-    ) {
-        let leaping = replay(&config(&case, true), &case);
-        let stepping = replay(&config(&case, false), &case);
-        let (Ok(leaping), Ok(stepping)) = (&leaping, &stepping) else {
+    fn leaping_equals_stepping_under_policies_and_nothing_is_lost(case in cases()) {
+        leaps_as_it_steps(&case)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn a_streamed_trace_gives_what_it_gives_at_once_under_policies(case in cases(), chunk in 1_usize..9) {
+        let Some(whole) = leaps_as_it_steps(&case)? else { return Ok(()) };
+        let parsed = Config::from_json(config(&case, true).as_bytes()).unwrap();
+        let rows = |rows| trace(&case, rows);
+        let (parts, streamed) = support::streamed::replay(&parsed, rows, (case.requests.len(), chunk)).unwrap();
+        prop_assert_eq!(support::streamed::bits(parts), support::streamed::bits(vec![whole.columns]));
+        prop_assert_eq!((&streamed.gaps, &streamed.stats), (&whole.gaps, &whole.stats));
+        prop_assert_eq!((streamed.end, streamed.events), (whole.end, whole.events));
+    }
+}
+
+/// Compares a replay that leaps with one that steps, and returns it; `None` if it makes no progress.
+fn leaps_as_it_steps(case: &Case) -> Result<Option<Outcome>, TestCaseError> {
+    let leaping = replay(&config(case, true), case);
+    let stepping = replay(&config(case, false), case);
+    let (leaping, stepping) = match (leaping, stepping) {
+        (Ok(leaping), Ok(stepping)) => (leaping, stepping),
+        (leaping, stepping) => {
             // A replay that makes no progress makes none either way.
             prop_assert!(leaping.is_err() && stepping.is_err());
-            return Ok(());
-        };
-        prop_assert_eq!(format!("{:?}", leaping.columns), format!("{:?}", stepping.columns));
-        prop_assert_eq!(&leaping.gaps, &stepping.gaps);
-        prop_assert_eq!(&leaping.stats, &stepping.stats);
-        prop_assert_eq!(leaping.end, stepping.end);
-        if let Some(chunk) = chunk {
-            let parsed = Config::from_json(config(&case, true).as_bytes()).unwrap();
-            let rows = |rows| trace(&case, rows);
-            let (parts, streamed) = streamed::replay(&parsed, rows, (case.requests.len(), chunk)).unwrap();
-            prop_assert_eq!(streamed::bits(parts), streamed::bits(vec![leaping.columns.clone()]));
-            prop_assert_eq!((&streamed.gaps, &streamed.stats), (&leaping.gaps, &leaping.stats));
-            prop_assert_eq!((streamed.end, streamed.events), (leaping.end, leaping.events));
+            return Ok(None);
         }
-        let columns = &leaping.columns;
-        for (row, &(_, _, output, _)) in case.requests.iter().enumerate() {
-            match columns.status[row] {
-                status if status == Status::Finished as u8 => prop_assert_eq!(columns.generated_tokens[row], output),
-                status if status == Status::Rejected as u8 => {}
-                _ => prop_assert!(case.until.is_some(), "without an end, every request finishes or is rejected"),
+    };
+    prop_assert_eq!(format!("{:?}", leaping.columns), format!("{:?}", stepping.columns));
+    prop_assert_eq!(&leaping.gaps, &stepping.gaps);
+    prop_assert_eq!(&leaping.stats, &stepping.stats);
+    prop_assert_eq!(leaping.end, stepping.end);
+    let columns = &leaping.columns;
+    for (row, &(_, _, output, _)) in case.requests.iter().enumerate() {
+        match columns.status[row] {
+            status if status == Status::Finished as u8 => {
+                prop_assert_eq!(columns.generated_tokens[row], output);
             }
+            status if status == Status::Rejected as u8 => {}
+            _ => prop_assert!(case.until.is_some(), "without an end, every request finishes or is rejected"),
         }
-        let gaps: u64 = columns.generated_tokens.iter().map(|&tokens| u64::from(tokens.saturating_sub(1))).sum();
-        prop_assert_eq!(leaping.gaps.count(), gaps);
     }
+    let gaps: u64 = columns.generated_tokens.iter().map(|&tokens| u64::from(tokens.saturating_sub(1))).sum();
+    prop_assert_eq!(leaping.gaps.count(), gaps);
+    Ok(Some(leaping))
 }
 
 /// A case in which no request waits, is preempted or migrates, unless a test changes that.

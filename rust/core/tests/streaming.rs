@@ -1,13 +1,11 @@
 //! Replays of traces that are read as they are replayed: the same result, and memory for the requests in flight only.
 
-#[path = "support/streamed.rs"]
-mod streamed;
-mod support;
-
 use std::ops::Range;
 
 use paceline_core::{Cancels, Config, NEVER, OutputIds, PrefixIds, Simulation, Stream, Ticks, Trace, Waits};
 use proptest::prelude::*;
+
+use crate::support;
 
 /// A request: its arrival, tokens of its prompt and output, what its first blocks are, and how long its client waits.
 type Request = (Ticks, u32, u32, u64, Option<Ticks>);
@@ -82,8 +80,8 @@ proptest! {
         let mut simulation = Simulation::new(&config, trace(&requests, 0..all)).unwrap();
         while !simulation.advance(10_000).unwrap() {}
         let whole = simulation.into_outcome();
-        let (parts, last) = streamed::replay(&config, |rows| trace(&requests, rows), (all, chunk)).unwrap();
-        prop_assert_eq!(streamed::bits(parts), streamed::bits(vec![whole.columns]));
+        let (parts, last) = support::streamed::replay(&config, |rows| trace(&requests, rows), (all, chunk)).unwrap();
+        prop_assert_eq!(support::streamed::bits(parts), support::streamed::bits(vec![whole.columns]));
         prop_assert_eq!((&last.gaps, &last.stats), (&whole.gaps, &whole.stats));
         prop_assert_eq!((last.end, last.events), (whole.end, whole.events));
     }

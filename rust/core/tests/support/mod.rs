@@ -1,4 +1,6 @@
-//! The instance that tests of replays share.
+//! Helpers of the tests of replays: an instance, and replays in chunks.
+
+pub mod streamed;
 
 /// An instance in the format of configurations: vLLM's stages and a prefix cache, blocks of 4 tokens, and steps of 100 ticks and
 /// one for each token.
