@@ -15,14 +15,12 @@ pub struct Series {
 }
 
 /// `0 + 1 + … + (k - 1)`.
-#[inline]
 pub fn sum_of_indices(k: u64) -> u128 {
     // One of `k` and `k - 1` is even. Its half is `k / 2`, and the other is `k - 1` with its last bit set.
     u128::from(k / 2) * u128::from(k.wrapping_sub(1) | 1)
 }
 
 /// `0² + 1² + … + (k - 1)²`.
-#[inline]
 pub fn sum_of_squared_indices(k: u64) -> u128 {
     if k == 0 {
         return 0;
@@ -43,13 +41,11 @@ fn sum_of_many_squared_indices(k: u64) -> u128 {
 
 impl Series {
     /// Length of step `i`.
-    #[inline]
     pub fn at(&self, i: u64) -> Ticks {
         self.first + self.slope * i
     }
 
     /// Length of the first `k` steps together.
-    #[inline]
     pub fn total(&self, k: u64) -> u128 {
         u128::from(self.first) * u128::from(k) + u128::from(self.slope) * sum_of_indices(k)
     }
@@ -89,7 +85,6 @@ impl Series {
 
     /// Sum over the first `k` steps of `(level + growth * i) * length(i)`: the time integral of a quantity that grows by
     /// `growth` at each step.
-    #[inline]
     pub fn integral(&self, level: u64, growth: u64, k: u64) -> u128 {
         let level = u128::from(level) * self.total(k);
         if k == 1 {

@@ -15,13 +15,11 @@ pub struct Column<T> {
 
 impl<T> Column<T> {
     /// The number of rows, those that are forgotten included.
-    #[inline]
     pub fn len(&self) -> usize {
         self.base + self.values.len()
     }
 
     /// Whether there has never been a row.
-    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -32,13 +30,11 @@ impl<T> Column<T> {
     }
 
     /// The value of a row, if it is kept.
-    #[inline]
     pub fn get(&self, row: usize) -> Option<&T> {
         self.values.get(row.wrapping_sub(self.base))
     }
 
     /// The value of a row to change, if it is kept.
-    #[inline]
     pub fn get_mut(&mut self, row: usize) -> Option<&mut T> {
         self.values.get_mut(row.wrapping_sub(self.base))
     }
@@ -69,7 +65,6 @@ impl<T> Column<T> {
     }
 
     /// Adds a row.
-    #[inline]
     pub(crate) fn push(&mut self, value: T) {
         self.values.push(value);
     }
@@ -80,7 +75,6 @@ impl<T> Column<T> {
     }
 
     /// The values of some rows, all of which are kept.
-    #[inline]
     pub(crate) fn range(&self, rows: Range<usize>) -> &[T] {
         &self.values[rows.start - self.base..rows.end - self.base]
     }
@@ -168,14 +162,12 @@ impl<'a, T> IntoIterator for &'a Column<T> {
 impl<T> Index<usize> for Column<T> {
     type Output = T;
 
-    #[inline]
     fn index(&self, row: usize) -> &T {
         &self.values[row.wrapping_sub(self.base)]
     }
 }
 
 impl<T> IndexMut<usize> for Column<T> {
-    #[inline]
     fn index_mut(&mut self, row: usize) -> &mut T {
         &mut self.values[row.wrapping_sub(self.base)]
     }

@@ -23,7 +23,6 @@ pub(crate) struct DueTimes {
 
 impl DueTimes {
     /// The first moment and its id.
-    #[inline]
     pub(crate) fn first(&self) -> Option<(Ticks, Id)> {
         let front = self.line.front().map(|&(time, id, _)| (time, id));
         match (front, self.others.first()) {
@@ -33,13 +32,11 @@ impl DueTimes {
     }
 
     /// The first moment, or [`NEVER`] if no id has one.
-    #[inline]
     pub(crate) fn next(&self) -> Ticks {
         self.first().map_or(NEVER, |(time, _)| time)
     }
 
     /// Whether no id has a moment.
-    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.line.is_empty() && self.others.is_empty()
     }
@@ -72,7 +69,6 @@ impl DueTimes {
     }
 
     /// Sets the moment of an id, or removes the id if there is none.
-    #[inline]
     pub(crate) fn set_or_remove(&mut self, id: Id, time: Option<Ticks>) {
         match time {
             Some(time) => self.set(id, time),
@@ -87,7 +83,6 @@ impl DueTimes {
     }
 
     /// Removes an id, if it has a moment.
-    #[inline]
     pub(crate) fn remove(&mut self, id: Id) {
         match self.places.get_mut(id as usize) {
             Some(place) if *place > 0 => {

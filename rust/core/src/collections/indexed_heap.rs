@@ -25,7 +25,6 @@ impl<K> Default for IndexedHeap<K> {
 
 impl IndexedHeap<u64> {
     /// The smallest key, or `u64::MAX` if no id has a key.
-    #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.first().map_or(u64::MAX, |(key, _)| key)
     }
@@ -33,26 +32,22 @@ impl IndexedHeap<u64> {
 
 impl<K: Copy + Ord> IndexedHeap<K> {
     /// The smallest key and its id.
-    #[inline]
     pub(crate) fn first(&self) -> Option<(K, Id)> {
         self.heap.first().copied()
     }
 
     /// Whether no id has a key.
-    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
 
     /// The position of an id, if it has a key.
-    #[inline]
     fn place(&self, id: Id) -> Option<usize> {
         let place = *self.places.get(id as usize)?;
         (place != ABSENT).then_some(place as usize)
     }
 
     /// The key of an id, if it has one.
-    #[inline]
     pub(crate) fn key(&self, id: Id) -> Option<K> {
         self.place(id).map(|place| self.heap[place].0)
     }
@@ -77,7 +72,6 @@ impl<K: Copy + Ord> IndexedHeap<K> {
     }
 
     /// Sets the key of an id, or removes the id if `key` is `None`.
-    #[inline]
     pub(crate) fn set_or_remove(&mut self, id: Id, key: Option<K>) {
         match key {
             Some(key) => self.set(id, key),
@@ -86,7 +80,6 @@ impl<K: Copy + Ord> IndexedHeap<K> {
     }
 
     /// Removes an id, if it is in the heap.
-    #[inline]
     pub(crate) fn remove(&mut self, id: Id) {
         if let Some(hole) = self.place(id) {
             self.places[id as usize] = ABSENT;
@@ -114,7 +107,6 @@ impl<K: Copy + Ord> IndexedHeap<K> {
     }
 
     /// The place of the first of the two entries below a place.
-    #[inline]
     fn first_below(&self, place: usize) -> Option<usize> {
         let below = 2 * place + 1;
         match self.heap.get(below..)? {
@@ -147,7 +139,6 @@ impl<K: Copy + Ord> IndexedHeap<K> {
     }
 
     /// Stores an entry at a place.
-    #[inline]
     fn put(&mut self, place: usize, entry: (K, Id)) {
         self.places[entry.1 as usize] = place as u32;
         self.heap[place] = entry;

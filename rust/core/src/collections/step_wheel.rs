@@ -78,26 +78,22 @@ impl Default for StepWheel {
 }
 
 /// The place of a step in the ring.
-#[inline]
 fn place(step: u64) -> usize {
     (step % STEPS) as usize
 }
 
 impl StepWheel {
     /// The first step at which an id is due, or `u64::MAX` if none is.
-    #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
     /// The first step at which an id is due, and the lowest id that is due then.
-    #[inline]
     pub(crate) fn first(&self) -> Option<(u64, Id)> {
         if self.next == NEVER { None } else { Some((self.next, self.first_of(self.next))) }
     }
 
     /// As [`Self::first`], or `None` if nothing is due by `step`.
-    #[inline]
     pub(crate) fn due(&self, step: u64) -> Option<(u64, Id)> {
         if self.next > step { None } else { self.first() }
     }
@@ -123,13 +119,11 @@ impl StepWheel {
     }
 
     /// Whether the ring covers a step.
-    #[inline]
     fn is_near(&self, step: u64) -> bool {
         step.wrapping_sub(self.base) < STEPS
     }
 
     /// The step at which an id is due, if it is.
-    #[inline]
     pub(crate) fn step(&self, id: Id) -> Option<u64> {
         match self.entries.get(id as usize)?.step {
             NEVER => None,
@@ -183,7 +177,6 @@ impl StepWheel {
     }
 
     /// As [`Self::set`], or removes the id if `step` is `None`.
-    #[inline]
     pub(crate) fn set_or_remove(&mut self, id: Id, step: Option<u64>, now: u64) {
         match step {
             Some(step) => self.set(id, step, now),
@@ -192,7 +185,6 @@ impl StepWheel {
     }
 
     /// Removes an id, if it is due at a step.
-    #[inline]
     pub(crate) fn remove(&mut self, id: Id) {
         match self.entries.get(id as usize).map_or(NEVER, |entry| entry.step) {
             NEVER => {}
@@ -216,7 +208,6 @@ impl StepWheel {
     }
 
     /// Adds an id to the list of a step that the ring covers.
-    #[inline]
     fn link(&mut self, id: Id, step: u64) {
         let place = place(step);
         let ring = &mut *self.ring;
@@ -235,7 +226,6 @@ impl StepWheel {
     }
 
     /// Removes an id from the list of its step.
-    #[inline]
     fn unlink(&mut self, id: Id) {
         let Entry { step, before, after } = std::mem::replace(&mut self.entries[id as usize], ABSENT);
         if after != NONE {

@@ -18,7 +18,6 @@ impl<T> Default for SuffixMaxima<T> {
 
 impl<T: Copy + PartialOrd> SuffixMaxima<T> {
     /// Appends values that end at `index`, the largest of which is `value`.
-    #[inline]
     pub(crate) fn push(&mut self, index: u64, value: T) {
         while self.stack.last().is_some_and(|&(_, held)| held <= value) {
             self.stack.pop();
@@ -27,7 +26,6 @@ impl<T: Copy + PartialOrd> SuffixMaxima<T> {
     }
 
     /// The largest value appended after `index`; `None` if there is none.
-    #[inline]
     pub(crate) fn since(&self, index: u64) -> Option<T> {
         let at = self.stack.partition_point(|&(last, _)| last <= index);
         self.stack.get(at).map(|&(_, value)| value)

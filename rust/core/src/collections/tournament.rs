@@ -14,13 +14,11 @@ pub(crate) struct Tournament {
 
 /// The key of a leaf and its index as one number: of two, the smaller has the smaller key, or the lower index if keys are
 /// equal. Which one it is cannot be predicted, and the smaller of two numbers is selected without a branch.
-#[inline]
 fn entry(key: u64, index: usize) -> u128 {
     u128::from(key) << 64 | index as u128
 }
 
 /// The key of an entry.
-#[inline]
 fn key_of(entry: u128) -> u64 {
     (entry >> 64) as u64
 }
@@ -37,13 +35,11 @@ impl Tournament {
     }
 
     /// The smallest key and the index of its leaf.
-    #[inline]
     pub(crate) fn first(&self) -> (u64, usize) {
         (key_of(self.nodes[1]), self.nodes[1] as usize)
     }
 
     /// Whether the keys of all leaves but `index` are larger than `key`.
-    #[inline]
     pub(crate) fn others_exceed(&self, index: usize, key: u64) -> bool {
         let mut at = self.width + index;
         while at > 1 {
@@ -56,7 +52,6 @@ impl Tournament {
     }
 
     /// Sets the key of a leaf.
-    #[inline]
     pub(crate) fn set(&mut self, index: usize, key: u64) {
         let mut at = self.width + index;
         let mut first = entry(key, index);

@@ -42,7 +42,6 @@ impl ArrivalRules {
     }
 
     /// Asks the rules about a request that arrives, or that a router holds.
-    #[inline]
     pub(super) fn decide(
         &mut self,
         row: usize,

@@ -18,7 +18,6 @@ impl BlockSize {
     }
 
     /// The tokens of a block.
-    #[inline]
     pub(crate) fn tokens(self) -> u32 {
         self.tokens
     }
@@ -32,7 +31,6 @@ impl BlockSize {
     }
 
     /// How many blocks `tokens` tokens fill.
-    #[inline]
     pub(crate) fn filled_by(self, tokens: u64) -> u64 {
         match self.shift {
             Some(shift) => tokens >> shift,
@@ -41,20 +39,17 @@ impl BlockSize {
     }
 
     /// How many blocks `tokens` tokens need.
-    #[inline]
     pub(crate) fn needed_for(self, tokens: u64) -> u64 {
         let filled = self.filled_by(tokens);
         filled + u64::from(filled * u64::from(self.tokens) < tokens)
     }
 
     /// How many blocks a request with `tokens` tokens holds. Without a token it has no states either.
-    #[inline]
     pub(crate) fn held_with(self, tokens: u64) -> u64 {
         self.needed_for(tokens) + u64::from(tokens > 0) * u64::from(self.states)
     }
 
     /// How many of `tokens` tokens are in a block that they do not fill.
-    #[inline]
     pub(crate) fn rest_of(self, tokens: u64) -> u32 {
         match self.shift {
             Some(_) => tokens as u32 & (self.tokens - 1),

@@ -24,19 +24,16 @@ pub(super) struct ListedBlocks {
 
 impl BlockTable {
     /// The listed blocks.
-    #[inline]
     pub(crate) fn blocks(&self) -> &[Block] {
         self.listed.as_ref().map_or(&[], |listed| &listed.blocks)
     }
 
     /// The list of blocks, to change.
-    #[inline]
     pub(super) fn listed_mut(&mut self) -> &mut ListedBlocks {
         self.listed.get_or_insert_default()
     }
 
     /// Becomes the table of a request without blocks. The memory of the list is kept for it.
-    #[inline]
     pub(crate) fn clear(&mut self) {
         self.count = 0;
         if let Some(listed) = &mut self.listed {
@@ -47,14 +44,12 @@ impl BlockTable {
     }
 
     /// Number of blocks.
-    #[inline]
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// Sets the number of blocks: of a request that leaves the decode set, whose
     /// blocks are assigned later; or of one whose KV is not on the GPU.
-    #[inline]
     pub(crate) fn set_count(&mut self, count: u64) {
         self.count = count;
     }

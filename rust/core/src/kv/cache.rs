@@ -115,7 +115,6 @@ impl PrefixCache {
     }
 
     /// The order of eviction, if it is not that of the free queue.
-    #[inline]
     pub(super) fn eviction(&mut self) -> Option<&mut Eviction> {
         self.eviction.as_deref_mut()
     }
@@ -136,19 +135,16 @@ impl PrefixCache {
     }
 
     /// Whether a block is free.
-    #[inline]
     pub fn is_free(&self, block: Block) -> bool {
         self.entries.get(block as usize).is_none_or(|entry| entry.references == 0)
     }
 
     /// The number of requests that hold a block.
-    #[inline]
     pub fn holders(&self, block: Block) -> u32 {
         self.entries[block as usize].references
     }
 
     /// The block with the first registered copy of a content.
-    #[inline]
     pub fn find(&self, content: Content) -> Option<Block> {
         let first = match content.number() {
             Some(number) => self.shared.get(number),

@@ -16,25 +16,21 @@ impl Content {
     const OWN: u64 = 1 << 63;
 
     /// A content that several requests may have, by its number.
-    #[inline]
     pub fn shared(number: u32) -> Self {
         Self(u64::from(number) + 1)
     }
 
     /// A content that only one request has, by its position in the request.
-    #[inline]
     pub fn own(row: TraceRow, position: u32) -> Self {
         Self(Self::OWN | u64::from(row.0) << 32 | u64::from(position))
     }
 
     /// The number of a shared content.
-    #[inline]
     pub(super) fn number(self) -> Option<usize> {
         (self.0 & Self::OWN == 0 && self.0 > 0).then(|| (self.0 - 1) as usize)
     }
 
     /// A number for each content.
-    #[inline]
     pub(super) fn key(self) -> u64 {
         self.0
     }

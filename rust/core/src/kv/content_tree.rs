@@ -19,7 +19,6 @@ pub(super) struct ContentTree {
 
 impl ContentTree {
     /// The number of the node of `id` after `parent`: any number, if it is the first.
-    #[inline]
     pub(super) fn number(&mut self, parent: u32, id: u64) -> u32 {
         let Self { nodes, keys, vacant, .. } = self;
         *nodes.entry((parent, id)).or_insert_with(|| {

@@ -45,7 +45,6 @@ impl Copies {
     }
 
     /// Blocks copied to and from the host in the step being formed.
-    #[inline]
     pub(super) fn pending(&self) -> (u64, u64) {
         self.pending
     }
@@ -57,7 +56,6 @@ impl Copies {
 
     /// Forgets the copies made while a step was formed, and returns what they add to it; it takes `step` ticks without
     /// them.
-    #[inline]
     pub(super) fn take_ticks(&mut self, step: Ticks) -> Ticks {
         if self.pending == (0, 0) { 0 } else { self.time(step) }
     }

@@ -25,13 +25,11 @@ impl FirstCopies {
     }
 
     /// The first copy of a content, or `NONE`.
-    #[inline]
     pub(super) fn get(&self, number: usize) -> u32 {
         self.pages[number / PAGE].as_ref().map_or(NONE, |page| page[number % PAGE])
     }
 
     /// The place for the first copy of a content.
-    #[inline]
     pub(super) fn get_mut(&mut self, number: usize) -> &mut u32 {
         let page = self.pages[number / PAGE].get_or_insert_with(|| Box::new([NONE; PAGE]));
         &mut page[number % PAGE]

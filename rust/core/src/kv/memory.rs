@@ -167,19 +167,16 @@ impl Memory {
     }
 
     /// The order of eviction, if it is not that of the free queue.
-    #[inline]
     pub(super) fn eviction(&mut self) -> Option<&mut Eviction> {
         self.cache.as_mut()?.eviction()
     }
 
     /// Blocks that no request holds.
-    #[inline]
     pub(crate) fn free(&self) -> u64 {
         self.pool.free()
     }
 
     /// Blocks that a request holds.
-    #[inline]
     pub(crate) fn used(&self) -> u64 {
         self.pool.used()
     }
@@ -200,13 +197,11 @@ impl Memory {
     }
 
     /// Whether prefixes are cached.
-    #[inline]
     pub(crate) fn caches(&self) -> bool {
         self.cache.is_some()
     }
 
     /// Allocates blocks for the decode set, or none at all.
-    #[inline]
     pub(crate) fn allocate_unassigned(&mut self, blocks: u64) -> Result<(), OutOfBlocks> {
         self.pool.take(blocks)?;
         if let Some(cache) = &mut self.cache {
@@ -220,7 +215,6 @@ impl Memory {
     }
 
     /// Allocates `blocks` more blocks for one request, or none at all.
-    #[inline]
     pub(crate) fn allocate(&mut self, blocks: u64, table: &mut BlockTable) -> Result<(), OutOfBlocks> {
         self.pool.take(blocks)?;
         table.count += blocks;
@@ -298,7 +292,6 @@ impl Memory {
     }
 
     /// Gives a request the blocks that its lookup found.
-    #[inline]
     pub(crate) fn adopt(&mut self, hits: &[Block], table: &mut BlockTable) {
         if self.caches() {
             self.adopt_cached(hits, table);
@@ -323,7 +316,6 @@ impl Memory {
     }
 
     /// Makes a request's full blocks known to the cache, up to `tokens` tokens, as far as their content is known.
-    #[inline]
     pub(crate) fn register(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
         if self.caches() {
             self.register_cached(owner, tokens, table);
@@ -346,7 +338,6 @@ impl Memory {
 
     /// Assigns blocks to a request that has left the decode set, up to the table's
     /// count, and makes the full ones known, up to `tokens` tokens.
-    #[inline]
     pub(crate) fn assign(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
         if self.caches() {
             self.assign_cached(owner, tokens, table);
@@ -365,7 +356,6 @@ impl Memory {
     /// Releases the blocks of a request with `tokens` computed tokens. The end of
     /// its sequence is evicted before its start. `returns`: the request will be
     /// admitted again, and may find its blocks.
-    #[inline]
     pub(crate) fn release(
         &mut self,
         owner: ContentOwner,
@@ -404,7 +394,6 @@ impl Memory {
     }
 
     /// Content of the block at `position` of a request's sequence.
-    #[inline]
     fn content(&self, owner: ContentOwner, position: u32) -> Content {
         // With the token after it, a block is equal only to one that goes on equally.
         let named = position + u32::from(self.hashes_next);
@@ -415,7 +404,6 @@ impl Memory {
     }
 
     /// Checks that the count and the cache agree (INV-4).
-    #[inline]
     fn check(&self) {
         if let Some(cache) = &self.cache {
             debug_assert_eq!(cache.free(), self.pool.free(), "Invariant: used + free is the capacity");

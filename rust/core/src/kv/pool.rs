@@ -31,19 +31,16 @@ impl BlockPool {
     }
 
     /// Blocks in all.
-    #[inline]
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
     /// Blocks that are free.
-    #[inline]
     pub fn free(&self) -> u64 {
         self.capacity - self.used
     }
 
     /// Blocks that are allocated.
-    #[inline]
     pub fn used(&self) -> u64 {
         self.used
     }
@@ -54,7 +51,6 @@ impl BlockPool {
     ///
     /// Returns [`OutOfBlocks`] and leaves the pool unchanged if fewer than
     /// `wanted` blocks are free.
-    #[inline]
     pub fn take(&mut self, wanted: u64) -> Result<(), OutOfBlocks> {
         let free = self.free();
         if wanted > free {
@@ -69,7 +65,6 @@ impl BlockPool {
     /// # Panics
     ///
     /// If fewer were taken: the caller has counted.
-    #[inline]
     pub fn give_back(&mut self, blocks: u64) {
         assert!(blocks <= self.used, "Invariant: only allocated blocks are freed");
         self.used -= blocks;

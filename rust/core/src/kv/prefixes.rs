@@ -243,7 +243,6 @@ impl Prefixes {
 
     /// The number of the content of a request's full block at `position`, if other requests may have it too. Past the
     /// prompt it is that of a block which the output fills.
-    #[inline]
     pub fn shared(&self, row: TraceRow, prompt: u32, position: u32) -> Option<u32> {
         match &self.kind {
             Kind::None => None,
@@ -266,7 +265,6 @@ impl Prefixes {
 
     /// The number of the content of a block at `position` that is full once a request has all its output, and was not
     /// full before; `None` if the trace does not say what is in it.
-    #[inline]
     pub(crate) fn of_output(&self, row: TraceRow, prompt: u32, position: u32) -> Option<u32> {
         match &self.kind {
             Kind::Ids(Ids { outputs: Some(outputs), fine, coarse, .. }) => {
@@ -284,7 +282,6 @@ impl Prefixes {
     }
 
     /// The number of the content of a prompt's block at `position`, full or not, if other requests may have it too.
-    #[inline]
     pub(crate) fn begun(&self, row: TraceRow, position: u32) -> Option<u32> {
         match &self.kind {
             Kind::None => None,

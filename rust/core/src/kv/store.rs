@@ -56,19 +56,16 @@ impl KvStore {
     }
 
     /// The GPU's blocks, to read.
-    #[inline]
     pub(crate) fn gpu(&self) -> &Memory {
         &self.gpu
     }
 
     /// The CPU's memory, to read.
-    #[inline]
     pub(crate) fn cpu(&self) -> &SwapSpace {
         &self.cpu
     }
 
     /// GPU blocks that no request holds.
-    #[inline]
     pub(crate) fn free(&self) -> u64 {
         self.gpu.free()
     }
@@ -99,7 +96,6 @@ impl KvStore {
     }
 
     /// Notes the blocks held now, once a step is formed or applied.
-    #[inline]
     pub(crate) fn note_peak(&mut self) {
         self.peak_blocks = self.peak_blocks.max(self.gpu.used());
     }
@@ -109,7 +105,6 @@ impl KvStore {
     /// # Panics
     ///
     /// If fewer are free: the scheduler has checked.
-    #[inline]
     pub(crate) fn allocate_unassigned(&mut self, blocks: u64) {
         self.gpu.allocate_unassigned(blocks).expect("Invariant: the decode set's blocks are free");
     }
@@ -119,7 +114,6 @@ impl KvStore {
     /// # Panics
     ///
     /// If fewer are free: the scheduler has checked.
-    #[inline]
     pub(crate) fn grow(&mut self, count: u64, table: &mut BlockTable) {
         if count > table.count() {
             let allocated = self.gpu.allocate(count - table.count(), table);
@@ -129,7 +123,6 @@ impl KvStore {
 
     /// Finds the blocks of the longest cached prefix of a sequence of `tokens`
     /// tokens, without its last token.
-    #[inline]
     pub(crate) fn find(&self, owner: ContentOwner, tokens: u32, hits: &mut Vec<Block>) {
         hits.clear();
         if self.gpu.caches() {
@@ -138,7 +131,6 @@ impl KvStore {
     }
 
     /// Counts the lookup of an admission, of `tokens` tokens of which `hit` were cached.
-    #[inline]
     pub(crate) fn count_lookup(&mut self, tokens: u32, hit: u32) {
         if self.gpu.caches() {
             self.lookups.0 += u64::from(tokens);
@@ -147,7 +139,6 @@ impl KvStore {
     }
 
     /// Gives a request the blocks that its lookup found.
-    #[inline]
     pub(crate) fn adopt(&mut self, hits: &[Block], table: &mut BlockTable) {
         self.gpu.adopt(hits, table);
     }
@@ -168,20 +159,17 @@ impl KvStore {
     }
 
     /// Makes a request's full blocks known to the prefix cache, up to `tokens` tokens.
-    #[inline]
     pub(crate) fn register(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
         self.gpu.register(owner, tokens, table);
     }
 
     /// Assigns blocks to a request that has left the decode set, up to the table's
     /// count.
-    #[inline]
     pub(crate) fn assign(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
         self.gpu.assign(owner, tokens, table);
     }
 
     /// Notes that a request is going to release its blocks, with the numbers of its fields that decide on their eviction.
-    #[inline]
     pub(crate) fn begin_release(&mut self, now: Ticks, number: impl Fn(Field) -> f64) {
         if let Some(eviction) = self.gpu.eviction() {
             rare();
@@ -191,7 +179,6 @@ impl KvStore {
 
     /// Releases the blocks of a request with `tokens` computed tokens. `returns`: the
     /// request will be admitted again.
-    #[inline]
     pub(crate) fn release(
         &mut self,
         owner: ContentOwner,
@@ -267,7 +254,6 @@ impl KvStore {
 
     /// Forgets the copies made while a step was formed, and returns what they add to
     /// it; it takes `step` ticks without them.
-    #[inline]
     pub(crate) fn take_copy_ticks(&mut self, step: Ticks) -> Ticks {
         self.cpu.take_copy_ticks(step)
     }

@@ -30,7 +30,6 @@ impl SwapSpace {
     }
 
     /// Whether preempted requests are swapped out, if there is room.
-    #[inline]
     pub(crate) fn is_used(&self) -> bool {
         self.is_used
     }
@@ -78,14 +77,12 @@ impl SwapSpace {
     }
 
     /// Blocks copied out and in in the step being formed.
-    #[inline]
     pub(crate) fn copied(&self) -> (u64, u64) {
         self.copies.pending()
     }
 
     /// Forgets the copies made while a step was formed, and returns what they add to
     /// it; it takes `step` ticks without them.
-    #[inline]
     pub(crate) fn take_copy_ticks(&mut self, step: Ticks) -> Ticks {
         self.copies.take_ticks(step)
     }

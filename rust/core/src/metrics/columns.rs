@@ -154,7 +154,6 @@ pub struct Declared {
 }
 
 /// Puts a value at a row of a column of `rows` that is empty until one is above 0: most replays preempt no request.
-#[inline]
 pub(crate) fn put_used<T: Copy + Default + PartialEq>(
     column: &mut Column<T>,
     rows: Range<usize>,

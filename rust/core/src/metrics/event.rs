@@ -58,7 +58,6 @@ pub struct Event {
 
 impl Recorder {
     /// Notes an event, if events are kept.
-    #[inline]
     pub(crate) fn note(&mut self, kind: EventKind, row: usize, at: Ticks) {
         if let Some(events) = &mut self.events {
             events.push(Event { at, kind, request: row as u32, instance: NO_INSTANCE });

@@ -148,7 +148,6 @@ impl Recorder {
     }
 
     /// Whether a client has cancelled a request.
-    #[inline]
     pub(crate) fn is_cancelled(&self, row: usize) -> bool {
         self.columns.cancelled_at.get(row).is_some_and(|&at| at != NEVER)
     }

@@ -52,7 +52,6 @@ impl Cancels {
 
 impl Trace {
     /// The output tokens with which a request ends: all, or those after which its client cancels it.
-    #[inline]
     pub(crate) fn last_token(&self, request: RequestNumber) -> u32 {
         let output = self.output_tokens[request.index()];
         match &self.waits.cancels.tokens {

@@ -128,7 +128,6 @@ impl Trace {
     }
 
     /// The model that a request names; [`ANY_MODEL`] if it names none.
-    #[inline]
     pub(crate) fn model_of(&self, row: usize) -> u32 {
         self.model.as_ref().map_or(ANY_MODEL, |column| column[row])
     }

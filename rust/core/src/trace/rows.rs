@@ -12,7 +12,6 @@ pub struct TraceRow(pub u32);
 
 impl RequestNumber {
     /// The request's place in a column.
-    #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -20,7 +19,6 @@ impl RequestNumber {
 
 impl TraceRow {
     /// The row's place in a column of the trace as it was given.
-    #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
     }

@@ -116,7 +116,6 @@ impl Entrance {
     }
 
     /// When a request arrives next, or reaches the predictor; [`NEVER`] if none will unless another ends.
-    #[inline]
     pub(in crate::engine) fn next(&self) -> Ticks {
         self.next
     }
@@ -127,7 +126,6 @@ impl Entrance {
     }
 
     /// When the next request has passed the front end.
-    #[inline]
     fn next_entry(&self, trace: &Trace) -> Ticks {
         let sent = match &self.sender {
             Sender::Column(row) => trace.arrival.get(*row).copied().unwrap_or(NEVER),
@@ -143,7 +141,6 @@ impl Entrance {
 
     /// Removes the next request that arrives at `now`. Returns its number, which is its row in the columns from here on:
     /// requests are numbered as they arrive.
-    #[inline]
     pub(in crate::engine) fn take(
         &mut self,
         now: Ticks,

@@ -51,14 +51,12 @@ impl Arrivals {
     }
 
     /// When the next request is cancelled; [`NEVER`](crate::NEVER) if none will be.
-    #[inline]
     pub(super) fn next_cancel(&self) -> Ticks {
         self.cancels.as_ref().map_or(NEVER, |cancels| cancels.next())
     }
 
     /// When the next request arrives, reaches a stage before, is cancelled or gives up; [`NEVER`](crate::NEVER) if none
     /// will.
-    #[inline]
     pub(super) fn next(&self, cluster: &Cluster) -> Ticks {
         let arrival = self.next_arrival().min(self.next_cancel());
         if self.held.len() == 0 {
@@ -69,7 +67,6 @@ impl Arrivals {
     }
 
     /// When the next request arrives, or reaches a stage before; [`NEVER`](crate::NEVER) if none will unless another ends.
-    #[inline]
     pub(super) fn next_arrival(&self) -> Ticks {
         self.entrance.next()
     }
@@ -105,13 +102,11 @@ impl Arrivals {
     }
 
     /// How many requests have been sent and may still be sent.
-    #[inline]
     pub(super) fn expected(&self, cluster: &Cluster) -> u64 {
         self.entrance.expected(cluster.trace())
     }
 
     /// Tells the source of the requests that have ended since the last call.
-    #[inline]
     pub(super) fn hear(&mut self, cluster: &mut Cluster, now: Ticks) {
         if cluster.has_ends() {
             rare();
@@ -131,7 +126,6 @@ impl Arrivals {
     }
 
     /// Requests that routers hold.
-    #[inline]
     pub(super) fn held(&self) -> usize {
         self.held.len()
     }
@@ -143,7 +137,6 @@ impl Arrivals {
 
     /// Routes the requests that are held and may go now, and then all that arrive now, in the order of the trace. A
     /// request that no instance could ever serve is rejected. `reported`: instances reported at this moment.
-    #[inline]
     pub(super) fn route(
         &mut self,
         reported: bool,
@@ -202,7 +195,6 @@ impl Arrivals {
     }
 
     /// Removes the next request that arrives at `now`, and returns its number.
-    #[inline]
     fn take(&mut self, cluster: &mut Cluster, now: Ticks) -> Option<usize> {
         let (trace, recorder) = cluster.recording();
         let row = self.entrance.take(now, trace, recorder)?;

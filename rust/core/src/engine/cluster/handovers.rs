@@ -108,7 +108,6 @@ impl Cluster {
 
     /// The requests whose prompts end with the steps that have started, in slots of the first instance that has started
     /// such a step and that this has not returned since.
-    #[inline]
     pub(in crate::engine) fn next_last_steps(&mut self) -> Option<(usize, Vec<u32>)> {
         let first = (0..self.with_last_steps.len()).min_by_key(|&at| self.with_last_steps[at])?;
         let index = self.with_last_steps.swap_remove(first);
@@ -116,7 +115,6 @@ impl Cluster {
     }
 
     /// The first of the instances that have accepted requests and that this has not returned since.
-    #[inline]
     pub(in crate::engine) fn next_with_pulls(&mut self) -> Option<usize> {
         let first = (0..self.with_pulls.len()).min_by_key(|&at| self.with_pulls[at])?;
         Some(self.with_pulls.swap_remove(first))

@@ -157,55 +157,46 @@ impl Cluster {
     }
 
     /// The number of instances.
-    #[inline]
     pub(super) fn len(&self) -> usize {
         self.instances.len()
     }
 
     /// An instance.
-    #[inline]
     pub(super) fn instance(&self, index: usize) -> &Instance {
         &self.instances[index]
     }
 
     /// All instances.
-    #[inline]
     pub(super) fn instances(&self) -> &[Instance] {
         &self.instances
     }
 
     /// The trace.
-    #[inline]
     pub(super) fn trace(&self) -> &Trace {
         &self.trace
     }
 
     /// The requests, and the result that is written of them.
-    #[inline]
     pub(super) fn recording(&mut self) -> (&mut Trace, &mut Recorder) {
         (&mut self.trace, &mut self.recorder)
     }
 
     /// Requests sent to an instance and not finished.
-    #[inline]
     pub(super) fn outstanding(&self, index: usize) -> u64 {
         self.outstanding[index]
     }
 
     /// The first instance with the fewest requests that were sent to it and are not finished.
-    #[inline]
     pub(super) fn fewest_outstanding(&self) -> Option<usize> {
         (0..self.outstanding.len()).min_by_key(|&index| self.outstanding[index])
     }
 
     /// The knowledge that routers have of the instances.
-    #[inline]
     pub(super) fn known(&self) -> &Known {
         &self.known
     }
 
     /// First tokens, and requests that left their instance for good, so far.
-    #[inline]
     pub(super) fn changes(&self) -> u64 {
         self.recorder.changes
     }
@@ -222,7 +213,6 @@ impl Cluster {
     }
 
     /// Events so far: ends of steps, arrivals, deliveries and runs of monitors.
-    #[inline]
     pub(super) fn events(&self) -> u64 {
         self.events.all
     }
@@ -233,7 +223,6 @@ impl Cluster {
     }
 
     /// Counts an event that is not the end of a step.
-    #[inline]
     pub(super) fn count_event(&mut self) {
         self.events.all += 1;
     }
@@ -248,13 +237,11 @@ impl Cluster {
 /// Roles.
 impl Cluster {
     /// The pool of each instance.
-    #[inline]
     pub(super) fn roles(&self) -> &Roles {
         &self.roles
     }
 
     /// When the next delay of an instance that changes its pool ends.
-    #[inline]
     pub(super) fn next_role(&self) -> Ticks {
         self.roles.next_due()
     }
@@ -289,7 +276,6 @@ impl Cluster {
 
     /// Changes the pool of an instance that leaves its own, if the condition for that holds. Called whenever anything has
     /// changed that such a condition may read.
-    #[inline]
     fn leave_if_done(&mut self, index: usize, now: Ticks) {
         if self.roles.any_waits() {
             rare();

@@ -10,7 +10,6 @@ use crate::trace::RequestNumber;
 /// Updates of the knowledge of routers.
 impl Cluster {
     /// No longer counts, for the router of each, requests that left their instance for good.
-    #[inline]
     pub(in crate::engine) fn forget_closed(&mut self) {
         if let Some(closed) = &mut self.recorder.closed {
             rare();
@@ -20,7 +19,6 @@ impl Cluster {
     }
 
     /// Counts a request on the instance that a rule picked for it.
-    #[inline]
     pub(in crate::engine) fn count_routed(&mut self, row: usize, index: usize) {
         self.known.route(row, index, &self.trace);
     }
@@ -55,7 +53,6 @@ impl Cluster {
 impl Cluster {
     /// Has the instances that are free tell the relay if their counts have changed, by index: before a step, or after the
     /// step with this number. `all`: those that are not free, too, as they step along.
-    #[inline]
     pub(in crate::engine) fn tell(&mut self, before: bool, step: u64, all: bool, now: Ticks) {
         if self.known.is_relayed(before) {
             self.tell_relay(step, all, now);
@@ -79,7 +76,6 @@ impl Cluster {
     }
 
     /// Has the relay read what it was told at this moment, and publish it if that is due. Returns whether it published.
-    #[inline]
     pub(in crate::engine) fn relay(&mut self, now: Ticks) -> bool {
         let publishes = self.known.is_relayed(false) && self.known.read(now);
         if publishes {

@@ -79,7 +79,6 @@ impl Cluster {
     }
 
     /// A field of an instance at this moment, if that is read without applying anything and in few instructions.
-    #[inline]
     pub(in crate::engine) fn field_at_once(
         &self,
         index: usize,
@@ -115,7 +114,6 @@ impl Cluster {
     }
 
     /// Takes what happened to requests since the last call, by row, where it is kept.
-    #[inline]
     pub(in crate::engine) fn take_notices(&mut self) -> Vec<Notice> {
         self.recorder.notices.as_mut().map_or_else(Vec::new, std::mem::take)
     }
@@ -131,13 +129,11 @@ impl Cluster {
     }
 
     /// Whether requests have ended that are listed.
-    #[inline]
     pub(in crate::engine) fn has_ends(&self) -> bool {
         self.recorder.ends.as_ref().is_some_and(|ends| !ends.is_empty())
     }
 
     /// Whether there is anything to take.
-    #[inline]
     pub(in crate::engine) fn has_notices(&self) -> bool {
         self.recorder.notices.as_ref().is_some_and(|notices| !notices.is_empty())
     }

@@ -9,20 +9,17 @@ use crate::time::{HORIZON, NEVER, Ticks};
 /// Steps.
 impl Cluster {
     /// When the next step or run ends, and on which instance.
-    #[inline]
     pub(in crate::engine) fn next_end(&self) -> (Ticks, usize) {
         self.calendar.first()
     }
 
     /// Whether no other step ends at the moment at which a step of this instance has ended, and no request changed its
     /// phase in it.
-    #[inline]
     pub(in crate::engine) fn is_alone(&self, index: usize, now: Ticks) -> bool {
         !self.instances[index].outbox().has_phase_changes() && self.calendar.others_are_after(index, now)
     }
 
     /// Ends the step or run of an instance.
-    #[inline]
     pub(in crate::engine) fn end_step(&mut self, index: usize, now: Ticks) {
         self.events.all += 1;
         let finished = self.at(index).finish(now);
@@ -32,7 +29,6 @@ impl Cluster {
     }
 
     /// Ends all steps that end now, by index, and marks their instances as free. Then ends the delays that end now.
-    #[inline]
     pub(in crate::engine) fn end_steps(&mut self, now: Ticks) {
         while let (time, index) = self.calendar.first()
             && time == now
@@ -48,14 +44,12 @@ impl Cluster {
     }
 
     /// Marks an instance as free to start a step at this moment.
-    #[inline]
     pub(in crate::engine) fn free(&mut self, index: usize) {
         self.calendar.clear(index);
         self.free.push(index);
     }
 
     /// Starts a step on an instance, if it has one to run.
-    #[inline]
     pub(in crate::engine) fn start_step(&mut self, index: usize, now: Ticks) -> Result<(), Error> {
         let end = self.at(index).begin(now)?;
         let instance = &mut self.instances[index];
@@ -79,7 +73,6 @@ impl Cluster {
     }
 
     /// Starts a step on every free instance.
-    #[inline]
     pub(in crate::engine) fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
         for at in 0..self.free.len() {
             self.start_step(self.free[at], now)?;

@@ -191,7 +191,6 @@ impl Simulation {
     }
 
     /// When something happens next that is not the end of a step.
-    #[inline]
     pub(super) fn next_other(&self) -> Ticks {
         if self.can_happen.nothing {
             return self.arrivals.next_arrival();
@@ -214,7 +213,6 @@ impl Simulation {
     }
 
     /// When a report is taken or an instance joins a pool, which may let a request go that is held; [`NEVER`] if none will.
-    #[inline]
     fn next_news(&self) -> Ticks {
         if self.arrivals.held() == 0 {
             return NEVER;
@@ -229,7 +227,6 @@ impl Simulation {
     }
 
     /// Samples the instances up to a moment, if that is due, and moves the clock there.
-    #[inline]
     pub(super) fn begin_moment(&mut self, now: Ticks) {
         if self.sampling.next() < now {
             rare();
@@ -260,7 +257,6 @@ impl Simulation {
 
     /// Ends a step at a moment at which only steps end. If no rule must see the cluster first, starts the next step of
     /// the instance at once, which gives the same result as the six phases. Returns whether it did.
-    #[inline]
     pub(super) fn restart_step(&mut self, index: usize, now: Ticks) -> Result<bool, Error> {
         self.cluster.end_step(index, now);
         self.router.hear(&mut self.cluster, now);
@@ -279,7 +275,6 @@ impl Simulation {
 
     /// Whether no rule must see the cluster, and no other instance must end its step, before an instance whose step has
     /// ended starts the next.
-    #[inline]
     fn may_restart(&self, index: usize, now: Ticks) -> bool {
         let CanHappen { migrations, reactions, shares, .. } = self.can_happen;
         let asks = migrations || reactions || shares || self.arrivals.held() > 0;
@@ -291,7 +286,6 @@ impl Simulation {
 
     /// Phase 1: the steps that end now end, by instance; then instances whose delay ends now join their pool; then
     /// instances report to the routers, if a report is due; then clients cancel requests.
-    #[inline]
     pub(super) fn end_steps(&mut self, now: Ticks) {
         self.cluster.end_steps(now);
         if self.can_happen.timers {
@@ -336,7 +330,6 @@ impl Simulation {
     }
 
     /// Phase 2: the rules are asked about requests whose prefill or reasoning ended in these steps.
-    #[inline]
     fn route_phase_changes(&mut self, now: Ticks) -> Result<(), Error> {
         if self.can_happen.migrations && self.cluster.has_free() {
             rare();
@@ -352,7 +345,6 @@ impl Simulation {
     }
 
     /// Phase 3: requests and copies whose transfer ends now reach their target.
-    #[inline]
     fn deliver_transfers(&mut self, now: Ticks) {
         if self.can_happen.migrations {
             rare();
@@ -364,7 +356,6 @@ impl Simulation {
     }
 
     /// Phase 4: the monitors that are due run. Transfers that they start and that take no time are delivered too.
-    #[inline]
     fn run_monitors(&mut self, now: Ticks) -> Result<(), Error> {
         if self.can_happen.migrations && self.monitors.next() <= now {
             rare();
@@ -376,14 +367,12 @@ impl Simulation {
 
     /// Phase 5: requests that routers hold are routed if they may go, then the requests that arrive now, in the order
     /// of the trace.
-    #[inline]
     fn route_arrivals(&mut self, now: Ticks) -> Result<(), Error> {
         self.arrivals.route(self.reported, &mut self.cluster, &mut self.router, now)
     }
 
     /// Phase 6: the instances that are free start a step. The KV of the requests that they accept is sent. Then a relay
     /// reads what it was told.
-    #[inline]
     fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
         loop {
             if self.can_happen.timers {
@@ -406,7 +395,6 @@ impl Simulation {
     /// Sends the KV of the requests that were accepted in the steps which start now, then offers the requests whose
     /// prompts end with these steps, if transfers overlap with them. Returns whether an instance may start a step because
     /// of that.
-    #[inline]
     fn follow_starts(&mut self, now: Ticks) -> bool {
         let Self { migrations, cluster, arrivals, .. } = self;
         if !migrations.hand_over() {

@@ -29,7 +29,6 @@ const FEW: usize = 64;
 
 impl AdmissionOrder {
     /// Puts a request at the end. `running`: how many requests are admitted.
-    #[inline]
     pub(super) fn push(&mut self, slot: Slot, running: u64, requests: &mut RequestTable) {
         // Stale entries are dropped before they outnumber the others threefold.
         if self.entries.len() > FEW && self.entries.len() as u64 > 4 * running {
@@ -47,13 +46,11 @@ impl AdmissionOrder {
     }
 
     /// Number of entries, stale ones included.
-    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// The slot of an entry.
-    #[inline]
     pub(crate) fn slot(&self, at: usize) -> Slot {
         self.entries[at].1
     }
@@ -111,7 +108,6 @@ impl AdmissionOrder {
     }
 
     /// Whether a request was the last to be admitted.
-    #[inline]
     pub(crate) fn is_last(&self, slot: Slot, requests: &RequestTable) -> bool {
         requests[slot].seq + 1 == self.next
     }

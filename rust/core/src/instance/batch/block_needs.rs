@@ -22,7 +22,6 @@ impl BlockNeeds {
     }
 
     /// Index in `counts` of members with `computed` tokens by now.
-    #[inline]
     fn index(&self, computed: u32) -> usize {
         let within = self.block.rest_of(u64::from(computed));
         let index = if within >= self.phase { within } else { within + self.block.tokens() };
@@ -30,34 +29,29 @@ impl BlockNeeds {
     }
 
     /// Adds a member with `computed` tokens.
-    #[inline]
     pub(super) fn add(&mut self, computed: u32) {
         let index = self.index(computed);
         self.counts[index] += 1;
     }
 
     /// Removes a member with `computed` tokens.
-    #[inline]
     pub(super) fn remove(&mut self, computed: u32) {
         let index = self.index(computed);
         self.counts[index] -= 1;
     }
 
     /// Takes `k` steps.
-    #[inline]
     pub(super) fn advance(&mut self, k: u64) {
         self.phase = self.block.rest_of(u64::from(self.phase) + k);
     }
 
     /// Index of the members that need a block at the next step. Members that need
     /// one a step later have the index below; the indices form a ring.
-    #[inline]
     fn next_index(&self) -> usize {
         if self.phase == 0 { 0 } else { (self.block.tokens() - self.phase) as usize }
     }
 
     /// Blocks that the next step needs.
-    #[inline]
     pub(super) fn next(&self) -> u64 {
         u64::from(self.counts[self.next_index()])
     }

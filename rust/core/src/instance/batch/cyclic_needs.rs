@@ -36,7 +36,6 @@ struct Place {
 
 impl Place {
     /// The members that fill their latest block with fewer than `tokens` tokens more.
-    #[inline]
     fn filled_by(&self, tokens: u32) -> u64 {
         let mut at = self.full;
         let mut members = 0;

@@ -5,13 +5,11 @@ use super::{Batch, Chunk};
 
 impl Batch {
     /// The chunks of requests that have ended, whose tokens are discarded.
-    #[inline]
     pub(crate) fn discarded(&self) -> &[Chunk] {
         &self.discarded
     }
 
     /// The requests of these chunks, and their tokens.
-    #[inline]
     pub(crate) fn count_discarded(&self) -> (u64, u64) {
         let tokens = self.discarded.iter().map(|chunk| u64::from(chunk.tokens)).sum();
         (self.discarded.len() as u64, tokens)

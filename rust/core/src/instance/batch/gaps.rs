@@ -39,7 +39,6 @@ struct Cohort {
 
 impl Gaps {
     /// Index of the latest gap: a member that joins now sees only later ones.
-    #[inline]
     pub(super) fn mark(&self) -> u64 {
         self.mark
     }
@@ -52,13 +51,11 @@ impl Gaps {
 
     /// Members whose first step with the set has not been applied, and why each
     /// runs in it.
-    #[inline]
     pub(super) fn late_joiners(&self) -> &[(Slot, Part)] {
         &self.late_joiners
     }
 
     /// Makes late joiners members like all others.
-    #[inline]
     pub(super) fn forget_late_joiners(&mut self) {
         self.late_joiners.clear();
     }

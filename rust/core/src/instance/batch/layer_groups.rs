@@ -33,19 +33,16 @@ impl Default for LayerGroups {
 
 impl LayerGroups {
     /// The prefills of the batch under way.
-    #[inline]
     pub(crate) fn chunks(&self) -> &[Chunk] {
         &self.chunks
     }
 
     /// Whether a batch is under way.
-    #[inline]
     pub(crate) fn is_under_way(&self) -> bool {
         !self.chunks.is_empty()
     }
 
     /// Tokens that the batch computes.
-    #[inline]
     pub(crate) fn tokens(&self) -> u64 {
         self.tokens
     }
@@ -80,7 +77,6 @@ impl LayerGroups {
     }
 
     /// Moves the chunks to `finished` if the batch comes out of its last group.
-    #[inline]
     pub(super) fn finish(&mut self, finished: &mut Vec<Chunk>) {
         if self.is_under_way() && self.is_last() {
             rare();
@@ -90,13 +86,11 @@ impl LayerGroups {
     }
 
     /// Whether prefills come out of the last layer in this step.
-    #[inline]
     pub(crate) fn is_last(&self) -> bool {
         self.group.is_none_or(|group| group + 1 == self.groups)
     }
 
     /// Layers that run prefills in this step, and layers of the model.
-    #[inline]
     pub(crate) fn share(&self) -> (u32, u32) {
         match self.group {
             None => (self.depth, self.depth),

@@ -47,7 +47,6 @@ impl Milestones {
     }
 
     /// Removes the milestones of a member.
-    #[inline]
     pub(super) fn remove(&mut self, slot: Slot) {
         self.reasoning_ends.remove(slot);
         if !self.answer_starts.is_empty() {
@@ -56,24 +55,20 @@ impl Milestones {
     }
 
     /// The step at which the phase of a member may change next.
-    #[inline]
     pub(super) fn next(&self) -> u64 {
         self.reasoning_ends.next().min(self.next_start().map_or(u64::MAX, |(step, _)| step))
     }
 
     /// The step at which a member ends its reasoning next.
-    #[inline]
     pub(super) fn next_reasoning_end(&self) -> u64 {
         self.reasoning_ends.next()
     }
 
-    #[inline]
     fn next_start(&self) -> Option<(u64, Slot)> {
         self.answer_starts.iter().min().copied()
     }
 
     /// Removes and returns the first milestone up to `step`: the step and the member.
-    #[inline]
     pub(super) fn pop(&mut self, step: u64) -> Option<(u64, Slot)> {
         let none =
             self.reasoning_ends.next() > step && self.answer_starts.iter().all(|&(start, _)| start > step);

@@ -100,38 +100,32 @@ impl Batch {
     }
 
     /// Number of running requests.
-    #[inline]
     pub(crate) fn running(&self) -> u64 {
         self.decode.len() + self.outside.len() as u64
     }
 
     /// The decode set, to read.
-    #[inline]
     pub(crate) fn decode_set(&self) -> &DecodeSet {
         &self.decode
     }
 
     /// Running requests outside the decode set, in admission order.
-    #[inline]
     pub(crate) fn outside(&self) -> &[Slot] {
         &self.outside
     }
 
     /// The chunks of the step, without those of the batch between two groups of
     /// layers.
-    #[inline]
     pub(crate) fn chunks(&self) -> &[Chunk] {
         &self.chunks
     }
 
     /// The batch between two groups of layers.
-    #[inline]
     pub(crate) fn layers(&self) -> &LayerGroups {
         &self.layers
     }
 
     /// The order of admission, to read.
-    #[inline]
     pub(crate) fn order(&self) -> &AdmissionOrder {
         &self.order
     }
@@ -143,13 +137,11 @@ impl Batch {
 
     /// The order of admission, to take entries out. The request of an entry that
     /// is taken out must leave the batch.
-    #[inline]
     pub(crate) fn order_mut(&mut self) -> &mut AdmissionOrder {
         &mut self.order
     }
 
     /// When the decode set's latest step ended.
-    #[inline]
     pub(crate) fn decoded_at(&self) -> Ticks {
         self.decoded_at
     }
@@ -165,7 +157,6 @@ impl Batch {
     }
 
     /// Whether the step computes anything beside the decode set.
-    #[inline]
     pub(crate) fn runs_chunks(&self) -> bool {
         !self.chunks.is_empty() || !self.discarded.is_empty() || self.layers.is_under_way()
     }
@@ -188,31 +179,26 @@ impl Batch {
     }
 
     /// Tokens in the cache over all running requests, with those of the chunks.
-    #[inline]
     pub(crate) fn kv_tokens(&self) -> u64 {
         self.decode.kv_tokens() + self.outside_kv
     }
 
     /// The same while a step runs. `decodes`: whether the decode set runs in it.
-    #[inline]
     pub(crate) fn kv_tokens_in_step(&self, decodes: bool) -> u64 {
         self.kv_tokens() + if decodes { self.decode.len() * self.decode.width() } else { 0 }
     }
 
     /// The same without tokens that no finished step computed.
-    #[inline]
     pub(crate) fn finished_kv_tokens(&self) -> u64 {
         self.kv_tokens() - self.inflight_tokens - self.layers.tokens()
     }
 
     /// Tokens of the chunks that the step in progress computes.
-    #[inline]
     pub(crate) fn inflight_tokens(&self) -> u64 {
         self.inflight_tokens
     }
 
     /// Admits a request outside the decode set, at the end of the order.
-    #[inline]
     pub(crate) fn admit(&mut self, slot: Slot, requests: &mut RequestTable) {
         self.order.push(slot, self.running(), requests);
         self.outside_kv += u64::from(requests[slot].computed);
@@ -234,7 +220,6 @@ impl Batch {
     }
 
     /// Has a running request compute a chunk in this step.
-    #[inline]
     pub(crate) fn schedule(&mut self, chunk: Chunk) {
         self.outside_kv += u64::from(chunk.tokens);
         self.chunks.push(chunk);
@@ -301,13 +286,11 @@ impl Batch {
     }
 
     /// Notes that no step is in progress.
-    #[inline]
     pub(crate) fn end_step(&mut self) {
         self.inflight_tokens = 0;
     }
 
     /// Adds the chunks that come out of the last group of layers to the step's.
-    #[inline]
     pub(crate) fn finish_layers(&mut self) {
         self.layers.finish(&mut self.chunks);
     }
@@ -323,13 +306,11 @@ impl Batch {
     }
 
     /// Notes that a request outside the decode set has all its tokens computed.
-    #[inline]
     pub(crate) fn complete_chunk(&mut self, slot: Slot, requests: &RequestTable) {
         self.outside_kv -= u64::from(requests[slot].computed);
     }
 
     /// Adds a request whose last chunk ended to the decode set.
-    #[inline]
     pub(crate) fn join_decode_set(
         &mut self,
         slot: Slot,
@@ -382,13 +363,11 @@ impl Batch {
 
     /// Removes and returns the first milestone of the last `k` steps; see
     /// [`DecodeSet::pop_milestone`].
-    #[inline]
     pub(crate) fn pop_milestone(&mut self, requests: &RequestTable, k: u64) -> Option<(Slot, u64, u32)> {
         self.decode.pop_milestone(requests, k)
     }
 
     /// Makes late joiners members like all others: their first step is applied.
-    #[inline]
     pub(crate) fn forget_late_joiners(&mut self) {
         self.decode.forget_late_joiners();
     }

@@ -61,7 +61,6 @@ impl Periodic {
 
     /// By how much [`Self::held_after`] grows in `k` steps after the first `steps`: each step has blocks from what the one before
     /// it has yielded.
-    #[inline]
     pub(super) fn held_in(&self, steps: u64, k: u64) -> u64 {
         let before = steps + self.period() - 1;
         if k == 1 {
@@ -111,7 +110,6 @@ impl Progress {
     }
 
     /// Tokens that a step computes of a request.
-    #[inline]
     pub(crate) fn width(&self) -> u64 {
         match self {
             Self::Identity => 1,
@@ -120,7 +118,6 @@ impl Progress {
     }
 
     /// Tokens that the first `steps` steps yield.
-    #[inline]
     pub(crate) fn tokens_after(&self, steps: u64) -> u64 {
         match self {
             Self::Identity => steps,
@@ -129,7 +126,6 @@ impl Progress {
     }
 
     /// As [`Periodic::held_after`]. A step that yields one token has a block for it.
-    #[inline]
     pub(crate) fn held_after(&self, steps: u64) -> i64 {
         match self {
             Self::Identity => steps as i64,
@@ -138,7 +134,6 @@ impl Progress {
     }
 
     /// Steps in which a request that has yielded so many tokens yields `tokens` more.
-    #[inline]
     pub(crate) fn steps_for(&self, yielded: u64, tokens: u64) -> u64 {
         match self {
             Self::Identity => tokens,
@@ -150,7 +145,6 @@ impl Progress {
     }
 
     /// Where a request is in the period that has yielded so many tokens, when others have taken `step` steps.
-    #[inline]
     pub(crate) fn cycle(&self, yielded: u64, step: u64) -> Cycle {
         match self {
             Self::Identity => 0,

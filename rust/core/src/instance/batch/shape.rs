@@ -55,7 +55,6 @@ impl Batch {
     /// The shape of the first step of the run that follows the step in progress, if
     /// each of its chunks ends with a token and joins the decode set. `ran`: whether
     /// the decode set takes a step before.
-    #[inline]
     pub(crate) fn planned_shape(&self, ran: bool, requests: &RequestTable) -> StepShape {
         let taken = u64::from(ran && self.decode.len() > 0);
         let mut kv = self.decode.kv_tokens() + taken * self.decode.len();
@@ -83,7 +82,6 @@ impl Batch {
 }
 
 /// Adds a chunk to the shape of its step. `is_last`: whether it comes out of the last layer in this step.
-#[inline]
 fn add_chunk(shape: &mut StepShape, chunk: &Chunk, is_last: bool, requests: &RequestTable) {
     let state = &requests[chunk.slot];
     let (before, tokens) = (u64::from(state.computed) + u64::from(chunk.given_up), u64::from(chunk.tokens));

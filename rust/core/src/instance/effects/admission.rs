@@ -117,7 +117,6 @@ impl Effects<'_> {
     }
 
     /// Has a request end with the token after which its client cancels it, if it does.
-    #[inline]
     pub(super) fn cut_output(&mut self, slot: Slot) {
         if self.trace.waits.cancels.tokens.is_some() {
             rare();

@@ -55,7 +55,6 @@ impl Effects<'_> {
     }
 
     /// Adds a request to the decode set whose tokens are all computed but the latest.
-    #[inline]
     pub(super) fn join_decode_set(&mut self, slot: Slot) {
         let reasoning = self.trace.reasoning(self.on.requests[slot].request.index());
         self.on.batch.join_decode_set(slot, reasoning, &mut self.on.requests);

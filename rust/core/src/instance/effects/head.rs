@@ -6,7 +6,6 @@ use crate::time::Ticks;
 impl Effects<'_> {
     /// Applies the step in progress if it has ended by `now`, so that the run planned to follow it has begun; and those of the
     /// list that have ended.
-    #[inline]
     pub(in crate::instance) fn apply_head(&mut self, now: Ticks) {
         if self.on.run.is_past_head(now) {
             if self.on.run.planned().is_some() { self.apply_planned_head() } else { self.apply_listed(now) }

@@ -65,7 +65,6 @@ impl Effects<'_> {
     }
 
     /// Requests that finished here, or were cancelled.
-    #[inline]
     pub(super) fn ended(&self) -> u64 {
         self.on.observers.stats.finished + self.on.observers.stats.cancelled
     }

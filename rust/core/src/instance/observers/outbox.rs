@@ -132,7 +132,6 @@ impl Outbox {
     }
 
     /// Whether cancelled requests leave once the step in progress has ended.
-    #[inline]
     pub(crate) fn has_cancelled(&self) -> bool {
         !self.cancelled.is_empty()
     }

@@ -46,13 +46,11 @@ impl Run {
     }
 
     /// When the first `steps` steps have ended.
-    #[inline]
     pub(crate) fn after(&self, steps: u64) -> Ticks {
         self.start + if steps == 0 { 0 } else { self.copying + self.series.total(steps) as Ticks }
     }
 
     /// Steps that have ended by `now`.
-    #[inline]
     pub(crate) fn steps_ended(&self, now: Ticks) -> u64 {
         let elapsed = (now - self.start).checked_sub(self.copying);
         elapsed.map_or(0, |elapsed| self.series.steps_within(elapsed, self.steps))

@@ -57,55 +57,46 @@ impl RunState {
     }
 
     /// The batches under way, where they may be several.
-    #[inline]
     pub(crate) fn pipeline(&self) -> Option<&Pipeline> {
         self.pipeline.as_deref()
     }
 
     /// The same, to change.
-    #[inline]
     pub(crate) fn pipeline_mut(&mut self) -> Option<&mut Pipeline> {
         self.pipeline.as_deref_mut()
     }
 
     /// Whether no step is in progress, and no batch under way.
-    #[inline]
     pub(crate) fn rests(&self) -> bool {
         self.is_idle() && self.pipeline().is_none_or(Pipeline::is_empty)
     }
 
     /// Whether a step may be formed.
-    #[inline]
     pub(crate) fn may_start(&self) -> bool {
         self.is_idle() && self.pipeline().is_none_or(Pipeline::has_room)
     }
 
     /// Whether no step is in progress.
-    #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.progress == Progress::Idle
     }
 
     /// The run in progress; of a planned pair, the step before the planned run.
-    #[inline]
     pub(crate) fn current(&self) -> Option<&Run> {
         if self.is_idle() { None } else { Some(&self.run) }
     }
 
     /// The run planned to follow the step in progress.
-    #[inline]
     pub(crate) fn planned(&self) -> Option<&Run> {
         if self.progress == Progress::Planned { Some(&self.next.0) } else { None }
     }
 
     /// The run in progress, if none is planned to follow it.
-    #[inline]
     fn running_mut(&mut self) -> Option<&mut Run> {
         if self.progress == Progress::Running { Some(&mut self.run) } else { None }
     }
 
     /// The shape of the first step in progress.
-    #[inline]
     pub(crate) fn shape(&self) -> &StepShape {
         &self.shape
     }
@@ -139,7 +130,6 @@ impl RunState {
     }
 
     /// Takes the list of the steps in progress, or an empty one. It may be given back to [`Self::keep_list`].
-    #[inline]
     pub(crate) fn take_list(&mut self) -> StepList {
         if self.progress == Progress::Listed { std::mem::take(&mut self.list) } else { StepList::default() }
     }
@@ -163,7 +153,6 @@ impl RunState {
     }
 
     /// Ends the run in progress, and returns it. Cancels what is planned.
-    #[inline]
     pub(crate) fn take(&mut self) -> Option<Run> {
         let run = self.current().copied();
         self.progress = Progress::Idle;
@@ -171,7 +160,6 @@ impl RunState {
     }
 
     /// Ends the run in progress if `ends` says so, and returns it.
-    #[inline]
     pub(crate) fn take_if(&mut self, ends: impl FnOnce(&Run) -> bool) -> Option<Run> {
         if self.current().is_some_and(ends) { self.take() } else { None }
     }
@@ -203,7 +191,6 @@ impl RunState {
     }
 
     /// Whether the step in progress has ended by `now`: the planned run, or the list's next step, has begun.
-    #[inline]
     pub(crate) fn is_past_head(&self, now: Ticks) -> bool {
         match self.progress {
             Progress::Idle | Progress::Running => false,
@@ -213,7 +200,6 @@ impl RunState {
     }
 
     /// Steps of the run in progress that have ended by `now`, where it has several and the decode set runs.
-    #[inline]
     pub(crate) fn ended(&self, now: Ticks) -> u64 {
         match self.current() {
             Some(run) if run.decodes && run.steps > 1 => {
@@ -232,7 +218,6 @@ impl RunState {
     /// Tokens that the steps which ended by `now` have added since the step or run in progress began: one for each of
     /// `members` and step, `head` by the chunks of the step in progress once it has ended, and one for each of the
     /// `joining` requests in each step after it.
-    #[inline]
     pub(crate) fn growth(&self, now: Ticks, members: u64, head: u64, joining: u64) -> u64 {
         let Some(run) = self.planned().filter(|run| run.start <= now) else {
             return self.ended(now) * members;
@@ -257,26 +242,22 @@ impl RunState {
     }
 
     /// Ends the time in which no step could be formed. Returns when it began.
-    #[inline]
     pub(crate) fn take_standstill(&mut self) -> Option<Ticks> {
         self.standstill.take()
     }
 
     /// Whether a step of the decode set is in progress at `now`, as far as its steps are applied.
-    #[inline]
     pub(crate) fn is_in_step(&self, now: Ticks) -> bool {
         self.current().is_some_and(|run| run.decodes && (run.begun || run.start < now))
     }
 
     /// Whether the decode set, which has taken `taken` steps, takes `step` in the run in
     /// progress, and not with its last step.
-    #[inline]
     pub(crate) fn passes(&self, step: u64, taken: u64) -> bool {
         self.current().is_some_and(|run| run.decodes && run.steps > 1 && step < taken + run.steps)
     }
 
     /// Whether such a step, or at least the first of the run, has ended by `now`.
-    #[inline]
     pub(crate) fn has_passed(&self, step: u64, taken: u64, now: Ticks) -> bool {
         let ended = |run: &Run| run.after(step.saturating_sub(taken).max(1)) <= now;
         self.passes(step, taken) && self.current().is_some_and(ended)

@@ -250,7 +250,6 @@ impl Stages<'_> {
     }
 
     /// The offer for a request without KV. `limit`: the most tokens of a chunk.
-    #[inline]
     fn offer_of_prompt(
         &mut self,
         candidate: &Candidate,

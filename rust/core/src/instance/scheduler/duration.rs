@@ -77,7 +77,6 @@ impl Stages<'_> {
     }
 
     /// Steps of the decode set until a member finishes, or a rule is asked about one.
-    #[inline]
     pub(super) fn steps_to_event(&self) -> u64 {
         let set = self.effects.batch.decode_set();
         let most = set.steps_to_departure();

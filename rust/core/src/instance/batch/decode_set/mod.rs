@@ -79,43 +79,36 @@ impl DecodeSet {
     }
 
     /// Number of members.
-    #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.members
     }
 
     /// Steps that the set has taken.
-    #[inline]
     pub(crate) fn step(&self) -> u64 {
         self.steps
     }
 
     /// Computed tokens over all members.
-    #[inline]
     pub(crate) fn kv_tokens(&self) -> u64 {
         self.kv_tokens
     }
 
     /// Computed tokens of a member.
-    #[inline]
     pub(crate) fn computed(&self, member: &RequestState) -> u32 {
         (member.member.offset + self.tokens(member.cycle) as i64) as u32
     }
 
     /// Tokens of the map by now, for members at a place of its period.
-    #[inline]
     fn tokens(&self, cycle: Cycle) -> u64 {
         self.progress.tokens_after(self.steps + u64::from(cycle))
     }
 
     /// Output tokens of a member.
-    #[inline]
     pub(crate) fn generated(&self, member: &RequestState) -> u32 {
         self.computed(member) + 1 - member.prompt
     }
 
     /// Tokens that a step computes of a member.
-    #[inline]
     pub(crate) fn width(&self) -> u64 {
         self.progress.width()
     }
@@ -129,7 +122,6 @@ impl DecodeSet {
     }
 
     /// New blocks that a member needs at the next step.
-    #[inline]
     pub(crate) fn needed_blocks(&self, member: &RequestState) -> u64 {
         match self.progress {
             Progress::Identity => u64::from(self.block.rest_of(u64::from(self.computed(member))) == 0),
@@ -138,7 +130,6 @@ impl DecodeSet {
     }
 
     /// Whether the longest context is kept.
-    #[inline]
     pub(crate) fn keeps_longest(&self) -> bool {
         self.offsets.is_some()
     }
@@ -164,7 +155,6 @@ impl DecodeSet {
     }
 
     /// Blocks that the next step needs.
-    #[inline]
     pub(crate) fn blocks_for_next(&self) -> u64 {
         match &self.needs {
             Needs::Each(needs) => needs.next(),
@@ -173,7 +163,6 @@ impl DecodeSet {
     }
 
     /// Blocks that the next `k` steps need.
-    #[inline]
     pub(crate) fn blocks_for(&self, k: u64) -> u64 {
         match &self.needs {
             Needs::Each(needs) => needs.over(k, self.members),
@@ -182,7 +171,6 @@ impl DecodeSet {
     }
 
     /// The most steps, up to `k`, whose blocks `free` covers.
-    #[inline]
     pub(crate) fn steps_covered(&self, free: u64, k: u64) -> u64 {
         match &self.needs {
             Needs::Each(needs) => needs.steps_covered(free, k, self.members),
@@ -191,26 +179,22 @@ impl DecodeSet {
     }
 
     /// Steps until the first member leaves the set: one that yields one token a step, when it has yielded its last.
-    #[inline]
     pub(crate) fn steps_to_departure(&self) -> u64 {
         self.departures.next().saturating_sub(self.steps)
     }
 
     /// Steps until the first member ends its reasoning.
-    #[inline]
     pub(crate) fn steps_to_reasoning_end(&self) -> u64 {
         self.milestones.next_reasoning_end().saturating_sub(self.steps)
     }
 
     /// The step of the set at which a member's phase may change next.
-    #[inline]
     pub(crate) fn next_milestone(&self) -> u64 {
         self.milestones.next()
     }
 
     /// Removes and returns the first milestone of the last `k` steps: the member,
     /// which of those steps it was, and the member's output tokens by then.
-    #[inline]
     pub(crate) fn pop_milestone(&mut self, requests: &RequestTable, k: u64) -> Option<(Slot, u64, u32)> {
         let (step, slot) = self.milestones.pop(self.steps)?;
         let after = self.steps - step;
@@ -221,7 +205,6 @@ impl DecodeSet {
     }
 
     /// A member that is to leave the set now, if there is one.
-    #[inline]
     pub(crate) fn departing(&self) -> Option<Slot> {
         self.departures.due(self.steps).map(|(_, slot)| slot)
     }
@@ -280,13 +263,11 @@ impl DecodeSet {
 
     /// Members whose first step with the set has not been applied, and why each
     /// runs in it.
-    #[inline]
     pub(crate) fn late_joiners(&self) -> &[(Slot, Part)] {
         self.gaps.late_joiners()
     }
 
     /// Makes late joiners members like all others: their first step is applied.
-    #[inline]
     pub(crate) fn forget_late_joiners(&mut self) {
         self.gaps.forget_late_joiners();
     }
