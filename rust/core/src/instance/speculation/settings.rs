@@ -1,4 +1,4 @@
-//! What the settings of an instance say of drafts.
+//! The settings of drafts: how many there are, and how long steps take with them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the settings of a tier say of the chunks of a request.
+//! The settings of a tier, and the chunks of a request by them.
 
 use crate::config::{TierConfig, Write};
 use crate::kv::{ContentOwner, Memory, StoredChunk};
