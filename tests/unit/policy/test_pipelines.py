@@ -93,7 +93,7 @@ def test_the_last_stage_reads_the_lm_head_beside_its_layers() -> None:
 )
 def test_what_is_not_modelled_beside_several_batches_is_refused(scheduler: Scheduler, rule: str) -> None:
     piped = dataclasses.replace(scheduler, pipelined=Pipelined())
-    refused = rf"instances\[0\]\.pipeline: must be null where .*{rule}.*pipelined of the scheduler.*2 stages"
+    refused = rf"instances\[0\]\.pipeline: must be null where .*{rule}.*set pipelined to None.*2 stages"
     with pytest.raises(ConfigError, match=refused):
         paceline.replay(ONE, cluster(), Policy(name="piped", scheduler=piped))
 

@@ -44,8 +44,8 @@ impl PipelineConfig {
     /// The error of a pipeline beside something that is not modelled there.
     fn refusal(&self, at: &str, rule: &str) -> Error {
         let rule = format!(
-            "must be null {rule}, was given (pipelined of the scheduler); a batch then passes all {} stages before the next \
-             one is formed",
+            "must be null {rule}, was given: set pipelined to None or False, so that a batch passes all {} stages before \
+             the next one is formed",
             self.stages.len()
         );
         Error::config(format!("{at}.pipeline"), rule)
