@@ -71,6 +71,20 @@ def test_no_file_names_the_machine_it_was_written_on(tree: list[Path], root: Pat
     assert not list(lines_with(re.compile(rf"{MACHINE.pattern}|(?<![\w.]){here}"), tree))
 
 
+def test_no_hash_map_of_the_engine_is_read_in_its_order(tree: list[Path], root: Path) -> None:
+    """Clippy finds loops over hash maps; chains of iterators on a map of the same file are found here."""
+    found = []
+    for file in in_rust(tree, root):
+        if file.suffix == ".rs" and "core/src" in file.as_posix():
+            code = file.read_text(encoding="utf-8").partition("#[cfg(test)]")[0]
+            maps = set(re.findall(r"(\w+): (?:Fx)?Hash(?:Map|Set)<", code))
+            reads = re.findall(
+                r"(\w+)\s*\.(?:iter|values|keys|drain|into_iter|into_values|into_keys)(?:_mut)?\(", code
+            )
+            found += [f"{file.name}: {name}" for name in reads if name in maps]
+    assert found == []
+
+
 def test_the_engine_names_no_policy(tree: list[Path], root: Path) -> None:
     named = lines_with(POLICY_NAMES, in_rust(tree, root), ".rs", ".toml")
     assert not [(place, line) for place, line in named if POLICY_NAMES.search(line.partition("//")[0])]
