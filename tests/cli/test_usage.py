@@ -118,8 +118,8 @@ def test_help_does_not_wait_for_the_engine() -> None:
             "policy of vllm must be fcfs or priority",
         ),
         (
-            ["replay", "small.csv", *ON_ONE_H100, "--policy", "vllm-v0", "--prefix-caching"],
-            "vllm-v0 has no such",
+            ["replay", "small.csv", *ON_ONE_H100, "--policy", "las", "--prefix-caching"],
+            "las has no such",
         ),
         (["replay", "broken.csv", *ON_ONE_H100], "broken.csv"),
         (["capacity", "small.csv", *ON_ONE_H100], "--slo requires an argument"),
