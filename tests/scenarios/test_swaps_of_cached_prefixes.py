@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 import paceline
@@ -69,8 +71,7 @@ def test_a_swap_is_no_lookup_of_the_prefix_cache() -> None:
 @pytest.mark.parametrize(
     "make", [policies.pascal, policies.fcfs, policies.round_robin_quanta, policies.plas, policies.vllm_v0]
 )
-def test_policies_that_swap_may_cache_prefixes(make: object) -> None:
-    assert callable(make)
+def test_policies_that_swap_may_cache_prefixes(make: Callable[..., Policy]) -> None:
     assert make().scheduler.prefix_cache is None
     assert make(prefix_caching=True).scheduler.prefix_cache == PrefixCache()
     own = PrefixCache(unknown_first=False)

@@ -7,6 +7,7 @@ import pytest
 import paceline
 from paceline import Affine, Scheduler, Trace, inst, policies
 from paceline.errors import ConfigError
+from paceline.policies.tensorrt_llm import Capacity
 from paceline.policy import Expr, Policy, where
 from paceline.policy.stages import Admit, Decodes, Prefills, Running, Stage
 
@@ -76,6 +77,15 @@ def test_a_block_that_is_larger_than_a_step_is_refused() -> None:
         steps([9], budget=3)
 
 
-def test_tensorrt_llm_cuts_prompts_to_blocks() -> None:
-    assert policies.tensorrt_llm(chunked_prefill=True).scheduler.whole_block_chunks
-    assert not policies.tensorrt_llm().scheduler.whole_block_chunks
+@pytest.mark.parametrize("capacity", ["guaranteed_no_evict", "max_utilization", "static_batch"])
+def test_tensorrt_llm_cuts_a_prompt_above_its_tokens_to_blocks_or_rejects_it(capacity: Capacity) -> None:
+    trace = Trace.from_columns(arrival=[0.0], prompt_tokens=[21], output_tokens=[1])
+    instance = paceline.Instance(block_tokens=BLOCK, num_blocks=101, cost=Affine(step_s=1.0))
+    status, steps = [], []
+    for chunked in (False, True):
+        policy = policies.tensorrt_llm(capacity=capacity, max_num_tokens=10, chunked_prefill=chunked)
+        result = paceline.replay(trace, paceline.Cluster([instance]), policy, record=(0.0, 100.0))
+        status += result.requests["status"].to_list()
+        steps.append(result.steps["tokens"].to_list())
+    assert status == ["rejected", "finished"]
+    assert steps == [[], [[8], [8], [5]]]
