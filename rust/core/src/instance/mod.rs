@@ -140,7 +140,7 @@ impl Instance {
                 BlockSize::new(config.block_tokens, config.state_blocks),
                 config.cost.reads_longest(),
             ),
-            queues: Queues::new(&scheduler.order, scheduler.receive_interval),
+            queues: Queues::new(&scheduler.order, scheduler.requeue_last, scheduler.receive_interval),
             ranking: rules.map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap))),
             run: RunState::new(config.pipeline.as_ref()),
             speculator,

@@ -22,14 +22,18 @@ pub(crate) struct Queued {
 pub(crate) struct WaitingQueue {
     order: Order,
     len: u64,
+    /// Whether requests of equal priority are in the order in which they were queued, or by row.
+    by_entry: bool,
+    /// The places of the first and of the last request that was queued, where the order is by entry.
+    places: (i64, i64),
 }
 
 #[derive(Debug)]
 enum Order {
     /// By arrival.
     Fifo(VecDeque<Queued>),
-    /// By priority, then by row, which is the order of arrival.
-    Priority(BinaryHeap<Reverse<(i64, Queued)>>),
+    /// By priority, then by place: the row, which is the order of arrival, or that in which they were queued.
+    Priority(BinaryHeap<Reverse<(i64, i64, Queued)>>),
     /// By arrival, sorted anew by another key at each step.
     Sorted(VecDeque<Queued>),
 }
@@ -42,7 +46,29 @@ impl WaitingQueue {
             QueueOrder::Priority => Order::Priority(BinaryHeap::new()),
             QueueOrder::LongestPrefix { .. } => Order::Sorted(VecDeque::new()),
         };
-        Self { order, len: 0 }
+        Self { order, len: 0, by_entry: false, places: (0, 0) }
+    }
+
+    /// The same queue, in which requests of equal priority are in the order in which they were queued.
+    pub(crate) fn by_entry(mut self, by_entry: bool) -> Self {
+        self.by_entry = by_entry;
+        self
+    }
+
+    /// The place of a request behind those of its priority, or before them, unless rows say it.
+    fn place(&mut self, request: RequestNumber, behind: bool) -> i64 {
+        let (first, last) = &mut self.places;
+        match (self.by_entry, behind) {
+            (false, _) => i64::from(request.0),
+            (true, true) => {
+                *last += 1;
+                *last
+            }
+            (true, false) => {
+                *first -= 1;
+                *first
+            }
+        }
     }
 
     /// Number of requests.
@@ -54,6 +80,7 @@ impl WaitingQueue {
     pub(crate) fn push_arrival(&mut self, request: RequestNumber, trace: &Trace) -> bool {
         let queued = Queued { request, slot: None };
         self.len += 1;
+        let place = self.place(request, true);
         match &mut self.order {
             Order::Fifo(queue) => {
                 queue.push_back(queued);
@@ -65,8 +92,8 @@ impl WaitingQueue {
             }
             Order::Priority(heap) => {
                 rare();
-                heap.push(Reverse((trace.priority_of(request.index()), queued)));
-                heap.peek().is_some_and(|Reverse((_, first))| *first == queued)
+                heap.push(Reverse((trace.priority_of(request.index()), place, queued)));
+                heap.peek().is_some_and(|Reverse((.., first))| *first == queued)
             }
         }
     }
@@ -80,9 +107,12 @@ impl WaitingQueue {
     pub(crate) fn put_back(&mut self, queued: Queued, trace: &Trace) {
         let request = queued.request;
         self.len += 1;
+        let place = self.place(request, false);
         match &mut self.order {
             Order::Fifo(queue) | Order::Sorted(queue) => queue.push_front(queued),
-            Order::Priority(heap) => heap.push(Reverse((trace.priority_of(request.index()), queued))),
+            Order::Priority(heap) => {
+                heap.push(Reverse((trace.priority_of(request.index()), place, queued)));
+            }
         }
     }
 
@@ -90,9 +120,12 @@ impl WaitingQueue {
     pub(crate) fn push_migrated(&mut self, request: RequestNumber, slot: Slot, trace: &Trace) {
         let queued = Queued { request, slot: Some(slot) };
         self.len += 1;
+        let place = self.place(request, true);
         match &mut self.order {
             Order::Fifo(queue) | Order::Sorted(queue) => queue.push_back(queued),
-            Order::Priority(heap) => heap.push(Reverse((trace.priority_of(request.index()), queued))),
+            Order::Priority(heap) => {
+                heap.push(Reverse((trace.priority_of(request.index()), place, queued)));
+            }
         }
     }
 
@@ -100,7 +133,7 @@ impl WaitingQueue {
     pub(crate) fn front(&self) -> Option<Queued> {
         match &self.order {
             Order::Fifo(queue) | Order::Sorted(queue) => queue.front().copied(),
-            Order::Priority(heap) => heap.peek().map(|&Reverse((_, queued))| queued),
+            Order::Priority(heap) => heap.peek().map(|&Reverse((.., queued))| queued),
         }
     }
 
@@ -110,7 +143,7 @@ impl WaitingQueue {
             Order::Fifo(queue) | Order::Sorted(queue) => queue.pop_front(),
             Order::Priority(heap) => {
                 rare();
-                heap.pop().map(|Reverse((_, queued))| queued)
+                heap.pop().map(|Reverse((.., queued))| queued)
             }
         };
         self.len -= u64::from(gone.is_some());
@@ -125,7 +158,7 @@ impl WaitingQueue {
             }
             Order::Priority(heap) => {
                 let before = heap.len();
-                heap.retain(|Reverse((_, queued))| !is_it(queued));
+                heap.retain(|Reverse((.., queued))| !is_it(queued));
                 heap.len() < before
             }
         };
@@ -153,11 +186,23 @@ impl WaitingQueue {
         matches!(self.order, Order::Priority(_))
     }
 
+    /// All requests, in the order in which they are admitted.
+    pub(crate) fn in_order(&self) -> Vec<Queued> {
+        match &self.order {
+            Order::Fifo(queue) | Order::Sorted(queue) => queue.iter().copied().collect(),
+            Order::Priority(heap) => {
+                let mut all: Vec<_> = heap.iter().map(|&Reverse(entry)| entry).collect();
+                all.sort_unstable();
+                all.into_iter().map(|(.., queued)| queued).collect()
+            }
+        }
+    }
+
     /// All requests, in no particular order.
     pub(crate) fn iter(&self) -> Box<dyn Iterator<Item = Queued> + '_> {
         match &self.order {
             Order::Fifo(queue) | Order::Sorted(queue) => Box::new(queue.iter().copied()),
-            Order::Priority(heap) => Box::new(heap.iter().map(|&Reverse((_, queued))| queued)),
+            Order::Priority(heap) => Box::new(heap.iter().map(|&Reverse((.., queued))| queued)),
         }
     }
 }
@@ -194,9 +239,26 @@ mod tests {
     }
 
     #[test]
+    fn requests_of_equal_priority_are_in_the_order_of_their_entry() {
+        let trace = Trace { priority: Some(vec![1, 1, 1, 0].into()), ..Trace::default() };
+        let mut queue = WaitingQueue::new(&QueueOrder::Priority).by_entry(true);
+        queue.push_arrival(RequestNumber(1), &trace);
+        queue.push_migrated(RequestNumber(0), 7, &trace);
+        queue.push_arrival(RequestNumber(2), &trace);
+        queue.push_arrival(RequestNumber(3), &trace);
+        queue.pop();
+        let first = queue.front().expect("three are left");
+        queue.pop();
+        queue.put_back(first, &trace);
+        assert_eq!(drain(&mut queue), [1, 0, 2]);
+    }
+
+    #[test]
     fn a_cancelled_request_leaves_from_any_place() {
         let trace = Trace { priority: Some(vec![2, 1, 0].into()), ..Trace::default() };
-        for order in [QueueOrder::Arrival, QueueOrder::Priority, QueueOrder::LongestPrefix { most: 9 }] {
+        for order in
+            [QueueOrder::Arrival, QueueOrder::Priority, QueueOrder::LongestPrefix { most: 9, shares: 0 }]
+        {
             let mut queue = WaitingQueue::new(&order);
             for request in 0..3 {
                 queue.push_arrival(RequestNumber(request), &trace);
@@ -210,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_long_queue_is_not_sorted() {
-        let (order, trace) = (QueueOrder::LongestPrefix { most: 3 }, Trace::default());
+        let (order, trace) = (QueueOrder::LongestPrefix { most: 3, shares: 0 }, Trace::default());
         for (requests, sorted) in [(3, vec![2, 1, 0]), (4, vec![0, 1, 2, 3])] {
             let mut queue = WaitingQueue::new(&order);
             for request in 0..requests {

@@ -42,9 +42,9 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    pub(crate) fn new(order: &QueueOrder, receive_interval: u64) -> Self {
+    pub(crate) fn new(order: &QueueOrder, requeue_last: bool, receive_interval: u64) -> Self {
         Self {
-            waiting: WaitingQueue::new(order),
+            waiting: WaitingQueue::new(order).by_entry(requeue_last),
             swapped: Vec::new(),
             ranked_swapped: 0,
             migrated_in: Vec::new(),
@@ -237,7 +237,7 @@ mod tests {
             requests.insert(row, 1, 1);
         }
         let trace = Trace { arrival: vec![0; rows as usize].into(), ..Trace::default() };
-        (Queues::new(&QueueOrder::Arrival, 1), requests, trace)
+        (Queues::new(&QueueOrder::Arrival, false, 1), requests, trace)
     }
 
     fn drain(queues: &mut Queues) -> Vec<u32> {
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn an_arrival_between_two_receipts_waits_for_the_next() {
         let trace = Trace { arrival: vec![0; 2].into(), ..Trace::default() };
-        let mut queues = Queues::new(&QueueOrder::Arrival, 4);
+        let mut queues = Queues::new(&QueueOrder::Arrival, false, 4);
         queues.ahead_mut().push(Queued { request: RequestNumber(0), slot: None }, 3);
         queues.receive(false, 3, &trace);
         assert_eq!((drain(&mut queues), queues.steps_without_news(false, 9)), (vec![0], 9));
