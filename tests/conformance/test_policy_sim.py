@@ -39,6 +39,7 @@ KINDS: dict[str, ModuleType] = {
     "vllm-v0": vllm_v0,
     "layered": layered,
     "sglang": sglang,
+    "sglang-radix": sglang,
 }
 
 
@@ -58,8 +59,19 @@ def configuration(log: DecisionLog, until: int | None) -> dict[str, Any]:
 
 def requests(log: DecisionLog) -> list[TraceRequest]:
     """Return a log's workload."""
+    if log.kind == "sglang-radix":
+        return [in_tree(log, *request) for request in log.requests]
     rows = [TraceRequest(*row[:4], *(tuple(ids) for ids in row[4:])) for row in log.requests]
     return [replace(row, output_tokens=most) for row, most in zip(rows, log.output_tokens, strict=True)]
+
+
+def in_tree(
+    log: DecisionLog, arrival: int, prompt: int, output: int, session: int, ids: list[int]
+) -> TraceRequest:
+    """Return a request whose prefix is cached in a tree."""
+    priority = -output if log.engine["schedule_policy"] == "lof" else 0
+    of = None if session < 0 else session
+    return TraceRequest(arrival, prompt, output, priority=priority, prefix=tuple(ids), session=of)
 
 
 def record(step: Step, row: list[Any]) -> dict[str, Any]:
@@ -144,7 +156,8 @@ def compare(file: Path, most: int | None) -> None:
         until = log.steps[most - 1][-1]
     config = configuration(log, until)
     assert covers(config)
-    outcome = replay(config, requests(log), prefix_block_tokens=log.engine.get("block_size"))
+    pages = log.engine.get("block_size", log.engine.get("page_size"))
+    outcome = replay(config, requests(log), prefix_block_tokens=pages)
     if log.kind == "vllm-offload" and most is None:
         outcome.replicas[0].scheduler.state.tier.drain(outcome.end)
         assert copies(outcome) == log.jobs

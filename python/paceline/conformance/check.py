@@ -25,6 +25,7 @@ _KINDS = {
     "vllm-v0": vllm_v0,
     "layered": layered,
     "sglang": sglang,
+    "sglang-radix": sglang,
 }
 
 

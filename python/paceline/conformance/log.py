@@ -95,7 +95,7 @@ class _Sglang(msgspec.Struct):
     chunked_prefill_size: _Count
     max_running_requests: _Count
     max_model_len: _Count
-    schedule_policy: Literal["fcfs", "lof"]
+    schedule_policy: Literal["fcfs", "lof", "lpm"]
     radix_cache: bool
     mixed_chunk: bool
     overlap: bool
@@ -152,9 +152,12 @@ _SETTINGS: Final[dict[str, type[_Engine | _Sglang]]] = {
     "vllm-v0": _VllmV0,
     "layered": _Layered,
     "sglang": _Sglang,
+    "sglang-radix": _Sglang,
 }
 _SHARED: Final = tuple[_Nanoseconds, _Tokens, _Tokens, _Priority, list[_Id]]
 _PLAIN: Final = tuple[_Nanoseconds, _Tokens, _Tokens]
+_Session = Annotated[int, msgspec.Meta(ge=-1, lt=2**31)]
+_IN_TREE: Final = tuple[_Nanoseconds, _Tokens, _Tokens, _Session, list[_Id]]
 _REQUESTS: Final[dict[str, tuple[Any, int]]] = {
     "vllm": (_SHARED, 5),
     "vllm-spec": (_SHARED, 5),
@@ -163,6 +166,7 @@ _REQUESTS: Final[dict[str, tuple[Any, int]]] = {
     "vllm-v0": (_PLAIN, 3),
     "layered": (_PLAIN, 3),
     "sglang": (_PLAIN, 3),
+    "sglang-radix": (_IN_TREE, 5),
 }
 _STEP_LENGTHS: Final = {
     "vllm": 4,
@@ -172,6 +176,7 @@ _STEP_LENGTHS: Final = {
     "vllm-v0": 6,
     "layered": 7,
     "sglang": 4,
+    "sglang-radix": 4,
 }
 _COSTS: Final[dict[str, type[_Costs]]] = {"vllm-v0": _SwapCosts, "vllm-offload": _OffloadCosts}
 
@@ -211,9 +216,9 @@ class DecisionLog:
 
     @property
     def kind(self) -> str:
-        """The engine: ``vllm`` (-``spec``, -``offload``, -``pipeline``, -``v0``), ``layered``, ``sglang``."""
+        """The engine, ``vllm``, ``sglang`` or ``layered``, with a mode as in ``sglang-radix``."""
         if "chunked_prefill_size" in self.engine:
-            return "sglang"
+            return "sglang-radix" if self.engine.get("radix_cache") else "sglang"
         if "mode" in self.engine:
             return "layered"
         if "offload" in self.engine:

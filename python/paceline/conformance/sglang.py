@@ -47,7 +47,17 @@ def columns(log: DecisionLog) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if log.engine["schedule_policy"] == "lof":
         found["priority"] = -np.array(log.output_tokens, dtype=np.int64)
-    return found
+    if not log.engine["radix_cache"]:
+        return found
+    sessions = [request[3] for request in log.requests]
+    if all(session >= 0 for session in sessions):
+        return found | {"session": np.array(sessions, dtype=np.uint32)}
+    ids = [request[4] for request in log.requests]
+    return found | {
+        "prefix_ends": np.cumsum([len(part) for part in ids], dtype=np.uint64),
+        "prefix_ids": np.array([i for part in ids for i in part], dtype=np.uint64),
+        "prefix_block_tokens": log.engine["page_size"],
+    }
 
 
 def steps(log: DecisionLog, records: list[dict[str, Any]]) -> list[list[Any]]:

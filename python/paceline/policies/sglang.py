@@ -8,8 +8,9 @@ from paceline import _check
 from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy import OutputReserve, Policy, Routing, Scheduler
+from paceline.policy.prefix_cache import PrefixCache, RadixTree
 from paceline.policy.scheduler import QueueOrder
-from paceline.policy.stages import Admit, Decodes, Prefills, PrefixCache
+from paceline.policy.stages import Admit, Decodes, Prefills
 from paceline.policy.stores import Store
 from paceline.policy.tiers import Host
 
@@ -60,11 +61,11 @@ def sglang(
         Requests that may run at once; SGLang works it out from the memory, 2,048 to
         4,096.
     prefix_caching
-        Whether full blocks are kept for later requests that start the same.
-        SGLang's default is on; here it needs a trace that says what prompts share. A
-        `PrefixCache` says how, and may have a :class:`~paceline.policy.Host` below it
-        with ``overlap="layers"``, of any size and rule of writing, and a
-        :class:`~paceline.policy.Store` with a `Prefetch`.
+        Whether blocks are kept for later requests that start the same, in a
+        :class:`~paceline.policy.RadixTree`. SGLang's default is on; here it needs a trace that
+        says what prompts share. A `PrefixCache` says how, and may have a
+        :class:`~paceline.policy.Host` below it with ``overlap="layers"``, of any size and rule
+        of writing, and a :class:`~paceline.policy.Store` with a `Prefetch`.
     hierarchical_cache
         Whether the host's memory keeps blocks below the GPU's prefix cache
         (``--enable-hierarchical-cache``): twice as many as the GPU has
@@ -113,24 +114,21 @@ def sglang(
     Source: SGLang 0.5.23, ``srt/managers/schedule_policy.py``,
     ``schedule_batch.py`` and ``scheduler.py``; of ``receive_interval``,
     ``scheduler_recv_skipper.py`` of 0.5.9 (a decode step counts as 1, one with a prompt as
-    1,000). Decisions without a prefix cache are those of logs that its own code made
-    (``tests/conformance/logs/sglang``). A request's ``max_new_tokens`` is its output's
-    length in the trace. Not modelled: that ``lpm`` admits a request last
-    if it shares a prefix with one that waits before it; priorities;
-    ``max_prefill_tokens``; the simulation of ends that admissions make with
-    ``ignore_eos`` and no cache. Set ``block_tokens=1`` of the
-    instance for its page size. The prefix cache is vLLM's, hit from the moment a
-    block is scheduled and evicted by the last use of each block, where SGLang's
-    radix tree is filled after a step and evicted leaf by leaf. The hierarchical cache is
-    that of ``srt/mem_cache/unified_radix_cache.py`` and ``srt/managers/cache_controller.py``,
-    with pages as large as blocks.
+    1,000). Decisions, with its radix tree and without, are those of logs that its own code
+    made (``tests/conformance/logs/sglang``). A request's ``max_new_tokens`` is its output's
+    length in the trace. Not modelled: priorities; ``max_prefill_tokens``; the simulation of
+    ends that admissions make with ``ignore_eos`` and no cache. Set ``block_tokens=1`` of the
+    instance for its page size. Beside ``hierarchical_cache`` and ``overlap_schedule`` the
+    prefix cache is vLLM's, hit from the moment a block is scheduled and evicted block by
+    block. The hierarchical cache is that of ``srt/mem_cache/unified_radix_cache.py`` and
+    ``srt/managers/cache_controller.py``, with pages as large as blocks.
     """
     if schedule_policy not in _ORDERS:
         legal = ", ".join(get_args(SchedulePolicy))
         raise PolicyError(f"schedule_policy must be one of {legal}, was {schedule_policy!r}")
     if schedule_policy == "lpm" and not prefix_caching:
         raise PolicyError("prefix_caching must be True where schedule_policy is 'lpm', was False")
-    cache = _cache(prefix_caching, hierarchical=hierarchical_cache)
+    cache = _cache(prefix_caching, hierarchical=hierarchical_cache, ahead=overlap_schedule)
     scheduler = Scheduler(
         max_num_batched_tokens=chunked_prefill_size,
         max_num_seqs=max_running_requests,
@@ -148,7 +146,7 @@ def sglang(
     return Policy(name=f"sglang-{schedule_policy}", scheduler=scheduler, on_arrival=routing)
 
 
-def _cache(caching: bool | PrefixCache, *, hierarchical: bool) -> PrefixCache | None:
+def _cache(caching: bool | PrefixCache, *, hierarchical: bool, ahead: bool) -> PrefixCache | None:
     """Return the prefix cache, with the host's memory below it."""
     if hierarchical:
         if caching is not True:
@@ -158,7 +156,7 @@ def _cache(caching: bool | PrefixCache, *, hierarchical: bool) -> PrefixCache | 
         host = Host(ratio=2.0, write="through", overlap="layers", prompt_only=False, poll="end")
         return PrefixCache(unknown_first=True, tiers=[host])
     if isinstance(caching, bool):
-        return PrefixCache(unknown_first=True) if caching else None
+        return PrefixCache(tree=None if ahead else RadixTree()) if caching else None
     for tier in caching.tiers:
         if isinstance(tier, Store):
             if tier.prefetch is None:

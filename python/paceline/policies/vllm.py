@@ -10,7 +10,8 @@ from paceline.policy import Policy, Routing, Scheduler
 from paceline.policy.expressions.tree import Expr
 from paceline.policy.loras import Loras
 from paceline.policy.pipelines import Pipelined
-from paceline.policy.stages import Admit, PrefixCache, Running
+from paceline.policy.prefix_cache import PrefixCache
+from paceline.policy.stages import Admit, Running
 
 __all__ = ["vllm"]
 

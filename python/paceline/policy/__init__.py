@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from paceline.policy.pipelines import Pipelined
     from paceline.policy.policy import Policy
     from paceline.policy.pools import Pools
+    from paceline.policy.prefix_cache import PrefixCache, RadixTree
     from paceline.policy.python_routers import per_replay
     from paceline.policy.queues import Class, Displace, Levels, Quantum, Refresh
     from paceline.policy.reserves import OutputReserve
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
         Groups,
         Layered,
         Prefills,
-        PrefixCache,
         Recompute,
         Running,
         Select,
@@ -96,6 +96,7 @@ __all__ = [
     "PrefixIndex",
     "PromptTree",
     "Quantum",
+    "RadixTree",
     "Recompute",
     "Refresh",
     "Reports",
@@ -168,6 +169,7 @@ attach(
         "pipelines": ("Pipelined",),
         "policy": ("Policy",),
         "pools": ("Pools",),
+        "prefix_cache": ("PrefixCache", "RadixTree"),
         "python_routers": ("per_replay",),
         "queues": ("Class", "Displace", "Levels", "Quantum", "Refresh"),
         "reserves": ("OutputReserve",),
@@ -191,7 +193,6 @@ attach(
             "Groups",
             "Layered",
             "Prefills",
-            "PrefixCache",
             "Recompute",
             "Running",
             "Select",

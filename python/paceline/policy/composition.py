@@ -13,6 +13,7 @@ from typing import Protocol
 from paceline.errors import PolicyError
 from paceline.policy.expressions.namespaces import req
 from paceline.policy.expressions.tree import Expr
+from paceline.policy.prefix_cache import PrefixCache
 from paceline.policy.queues import Class
 from paceline.policy.stages import (
     Admit,
@@ -20,7 +21,6 @@ from paceline.policy.stages import (
     Layered,
     PcieSwap,
     Prefills,
-    PrefixCache,
     Recompute,
     Running,
     Select,
@@ -146,6 +146,7 @@ def check_composition(scheduler: Composition) -> None:
     _check_limits(scheduler)
     _check_chunks(scheduler)
     _check_reserve(scheduler)
+    _check_tree(scheduler)
     if any(isinstance(stage, Select) for stage in scheduler.stages):
         _check_selecting(scheduler)
     if scheduler.ranks:
@@ -321,6 +322,20 @@ def _check_limits(scheduler: Composition) -> None:
             "max_long_partial_prefills must be 0 without a long_prefill_token_threshold, above which a "
             f"prompt is long, was {scheduler.max_long_partial_prefills}"
         )
+
+
+def _check_tree(scheduler: Composition) -> None:
+    """Refuse a tree of prefixes where admissions are tried at each step, or steps are decided ahead."""
+    if scheduler.prefix_cache is None or scheduler.prefix_cache.tree is None:
+        return
+    tree = scheduler.prefix_cache.tree
+    if scheduler.output_reserve is None:
+        raise PolicyError(
+            "tree of prefix_cache must be None unless there is an output_reserve, beside which admissions "
+            f"are not tried again before there is room, was {tree!r}"
+        )
+    if scheduler.schedule_ahead:
+        raise PolicyError(f"tree of prefix_cache must be None beside schedule_ahead, was {tree!r}")
 
 
 def _check_reserve(scheduler: Composition) -> None:

@@ -21,13 +21,13 @@ from paceline.policy.expressions.wire import Names
 from paceline.policy.expressions.wire import to_wire as expression_to_wire
 from paceline.policy.loras import Loras
 from paceline.policy.pipelines import Pipelined
+from paceline.policy.prefix_cache import PrefixCache
 from paceline.policy.queues import Class, Displace, Keys, Refresh, check_classes, ranked
 from paceline.policy.ranking import accumulators_of, keys_in, levels_of, quantum_of, reads_cached, to_wire
 from paceline.policy.reserves import OutputReserve
 from paceline.policy.stages import (
     Admit,
     PcieSwap,
-    PrefixCache,
     Recompute,
     Running,
     Select,
@@ -53,11 +53,15 @@ QueueOrder = Literal["arrival", "priority", "score", "longest_output", "longest_
 ``arrival``: first come, first served; preempted requests come before new ones.
 ``priority``, ``score``: the trace's column, smallest first. ``longest_output``:
 the most output tokens, which only an oracle knows. ``longest_prefix``: the most
-cached blocks, evaluated for each step while at most 128 requests wait.
+cached tokens, evaluated for each step while at most 128 requests wait; a request with
+at most 32 that begins with the same 32 tokens as one before it comes last.
 """
 
 _LONGEST_SORTED = 128
 """SGLang's ``longest_prefix_match`` falls back to arrival above this many (schedule_policy.py, 0.5.23)."""
+
+_SHARED = 32
+"""Cached tokens up to which SGLang puts a request last that shares as many with one before it (same file)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -484,7 +488,7 @@ class Scheduler(Value):
         if self.ranks:
             return to_wire(self.order, self.classes, self.refresh, names, ticks_per_s, self._admits)
         if self._is_named("longest_prefix"):
-            return {"kind": "longest_prefix", "most": _LONGEST_SORTED}
+            return {"kind": "longest_prefix", "most": _LONGEST_SORTED, "shares": _SHARED}
         # The engine ranks by one column of integers, which the trace's column is converted to.
         return {"kind": "arrival" if self._is_named("arrival") else "priority"}
 

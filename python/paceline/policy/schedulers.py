@@ -103,6 +103,22 @@ class Schedulers:
                 f"not passed over, was {limited!r}"
             )
 
+    def check_trees(self, *, migrates: bool) -> None:
+        """Refuse radix trees of prefixes where requests migrate.
+
+        Raises
+        ------
+        PolicyError
+            If there is one.
+        """
+        caches = (each.prefix_cache for each in self.several)
+        tree = next((cache.tree for cache in caches if cache is not None and cache.tree is not None), None)
+        if migrates and tree is not None:
+            raise PolicyError(
+                "tree of prefix_cache must be None where requests migrate, whose blocks would be in the "
+                f"trees of two instances, was {tree!r}"
+            )
+
     def check_flips(self, pools: Pools, flips: Iterable[Flip]) -> None:
         """Refuse flips between pools with different schedulers: an instance keeps its own.
 

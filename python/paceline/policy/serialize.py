@@ -25,6 +25,7 @@ from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pipelines import Pipelined
 from paceline.policy.pools import Pools
+from paceline.policy.prefix_cache import PrefixCache, RadixTree
 from paceline.policy.queues import Class, Displace, Levels, Quantum, Refresh
 from paceline.policy.reserves import OutputReserve
 from paceline.policy.routers import Reports
@@ -46,7 +47,6 @@ from paceline.policy.stages import (
     Groups,
     Layered,
     PcieSwap,
-    PrefixCache,
     Recompute,
     Stage,
     Swap,
@@ -280,6 +280,9 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
             cache = dict(_table(fields["prefix_cache"], "prefix_cache"))
             if "evict" in cache:
                 cache["evict"] = _read(cache["evict"], "evict of prefix_cache")
+            if "tree" in cache:
+                what = "tree of prefix_cache"
+                cache["tree"] = build(RadixTree, _table(cache["tree"], what), what)
             if "tiers" in cache:
                 tiers = _tables(cache["tiers"], "tiers of prefix_cache")
                 cache["tiers"] = tuple(_tier(tier) for tier in tiers)

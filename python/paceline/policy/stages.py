@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from paceline._arguments import typed, typed_fields
 from paceline._check import is_number, said
 from paceline.errors import ConfigError, PolicyError
-from paceline.policy.eviction import Eviction
-from paceline.policy.expressions.tree import Expr
-from paceline.policy.expressions.wire import Names
-from paceline.policy.stores import Store
-from paceline.policy.tiers import Host, check_tiers
 from paceline.policy.value import Value
 
 if TYPE_CHECKING:
@@ -30,7 +24,6 @@ __all__ = [
     "PcieSwap",
     "Preemption",
     "Prefills",
-    "PrefixCache",
     "Recompute",
     "Running",
     "Select",
@@ -378,65 +371,6 @@ class PcieSwap(Value):
 
 Preemption = Recompute | Swap | PcieSwap
 """What happens to the KV of a preempted request."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-@typed_fields(PolicyError, but=("evict", "tiers"))
-class PrefixCache(Value):
-    """Keep full blocks for later requests with the same prefix.
-
-    Attributes
-    ----------
-    unknown_first
-        Whether freed blocks without known content are reused before all others
-        (vLLM 0.33.0) or in order of their release (vLLM 0.11.0).
-    evict
-        The order in which cached blocks that no request holds are evicted: an `Eviction`, or a number as its
-        ``order``. None: the least recently freed first.
-    tiers
-        The tiers that keep chunks of prefixes below the GPU, the nearest first: a :class:`Host`, and a
-        :class:`Store` below it if there is one. Not beside states of a hybrid model or pipeline stages.
-
-    Raises
-    ------
-    PolicyError
-        If ``evict`` is neither, or is given without ``unknown_first``; or of ``tiers`` that are not modelled.
-
-    Examples
-    --------
-    The last blocks of prompts first:
-
-    >>> from paceline.policy import PrefixCache, block
-    >>> PrefixCache(evict=-block.position).evict.order
-    -block.position
-
-    A tier in the host's memory:
-
-    >>> from paceline.policy import Host
-    >>> PrefixCache(tiers=[Host(gib=64)])
-    PrefixCache(tiers=[Host(gib=64)])
-    """
-
-    unknown_first: bool = True
-    evict: Eviction | Expr | float | None = None
-    tiers: Sequence[Host | Store] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tiers", check_tiers(self.tiers))
-        if self.evict is None:
-            return
-        if not isinstance(self.evict, Eviction):
-            object.__setattr__(self, "evict", Eviction(order=self.evict))
-        if not self.unknown_first:
-            raise PolicyError(
-                "evict of a PrefixCache must be None unless unknown_first: blocks without known content have "
-                "no place in the order"
-            )
-
-    def to_wire(self, names: Names) -> dict[str, object]:
-        """Return the cache as the engine reads it."""
-        evict = self.evict.to_wire(names) if isinstance(self.evict, Eviction) else None
-        return {"unknown_first": self.unknown_first, **({"evict": evict} if evict else {})}
 
 
 def preemption_to_wire(preemption: object, ticks_per_s: float) -> dict[str, object]:

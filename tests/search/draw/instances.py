@@ -137,6 +137,9 @@ def unranked_scheduler(source: Source) -> Wire:
     if not (swaps or reserves or layered) and source.chance(0.15):
         allocation = "chunk_if_output_fits"
     cached = source.chance(0.65)
+    cache = _cache(source, tree=reserves) if cached else None
+    # What else is refused beside a tree is refused by itself often enough.
+    ahead = not (cache and "tree" in cache) and source.chance(0.35)
     most = limits(source, chunked=_cuts(several))
     return {
         **most,
@@ -151,8 +154,8 @@ def unranked_scheduler(source: Source) -> Wire:
         "decodes_first": source.chance(0.3),
         "preemption": preemption.preemption(source, swaps=swaps),
         "requeue_late": source.chance(0.4),
-        "prefix_cache": _cache(source) if cached else None,
-        "schedule_ahead": source.chance(0.35),
+        "prefix_cache": cache,
+        "schedule_ahead": ahead,
         **({"receive_interval": source.pick((2, 3, 5, 9))} if source.chance(0.25) else {}),
         "requeue_last": source.chance(0.8 if reserves else 0.1),
         "output_reserve": output_reserve(source) if reserves and source.chance(0.85) else None,
@@ -208,7 +211,10 @@ def _cuts(several: list[Wire]) -> bool:
     return all(stage.get("chunked", True) for stage in several)
 
 
-def _cache(source: Source) -> Wire:
+def _cache(source: Source, *, tree: bool = False) -> Wire:
+    if tree and source.chance(0.6):
+        rules = {"passes": source.pick((0, 1, 2, 5, 32)), "most": source.pick((0, 1, 3, 128))}
+        return {"unknown_first": True, "tree": rules}
     if source.chance(0.5):
         return {"unknown_first": source.chance(0.5)}
     return {"unknown_first": True, "evict": _eviction(source)}

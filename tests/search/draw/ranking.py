@@ -65,7 +65,8 @@ def unranked(source: Source, *, cached: bool) -> Wire:
         ("arrival", "priority", "longest_prefix", "longest_prefix") if cached else ("arrival", "priority")
     )
     if kind == "longest_prefix":
-        return {"kind": kind, "most": source.pick((0, 1, 2, 4, 128))}
+        shares = source.pick((0, 1, 4, 32, 32, 32))
+        return {"kind": kind, "most": source.pick((0, 1, 2, 4, 128)), "shares": shares}
     return {"kind": kind}
 
 

@@ -151,6 +151,9 @@ def _of_instance(instance: Wire) -> Iterator[str]:
     if scheduler["prefix_cache"]:
         first = "unknown first" if scheduler["prefix_cache"]["unknown_first"] else "queued alike"
         yield f"prefix cache: {first}"
+        if scheduler["prefix_cache"].get("tree"):
+            yield "prefix cache: tree"
+            yield f"prefix cache: tree, order {scheduler['order']['kind']}"
         evict = scheduler["prefix_cache"].get("evict")
         if evict:
             yield f"evict: {'groups' if evict['groups'] else 'one order'}"

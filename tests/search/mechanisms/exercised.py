@@ -82,6 +82,8 @@ def _of_usage(used: Wire, scheduler: Wire) -> Iterator[str]:
         yield f"preempted: order {scheduler['order']['kind']}"
         if scheduler["prefix_cache"]:
             yield "preempted with prefix cache"
+            if scheduler["prefix_cache"].get("tree"):
+                yield "preempted with prefix cache: tree"
     if used["swapped_out_blocks"]:
         yield "swapped out"
     if used["swapped_in_blocks"]:

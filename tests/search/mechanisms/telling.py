@@ -131,7 +131,7 @@ def _in_admission(scheduler: Wire, name: str, value: Any) -> Wire:
 
 def _queued_alike(scheduler: Wire) -> Wire:
     cache = scheduler["prefix_cache"]
-    if cache is None or cache.get("evict"):
+    if cache is None or cache.get("evict") or cache.get("tree"):
         return scheduler
     return {**scheduler, "prefix_cache": {"unknown_first": False}}
 

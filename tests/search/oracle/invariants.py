@@ -171,7 +171,9 @@ def blocks(table: Table) -> Iterator[Failure]:
         # Not only in steps: an admitted request may be in no step.
         room = used["peak_blocks"] * used["block_tokens"] * table.end
         # A request that migrates finds what the prefix cache of its target has, which is no hit of a prompt.
-        shares = used["prefix_hits"] > 0 or table.moved
+        cache = table.config["instances"][index]["scheduler"]["prefix_cache"] or {}
+        # In a tree, requests that computed equal blocks beside each other share them from then on.
+        shares = used["prefix_hits"] > 0 or table.moved or "tree" in cache
         if not shares and used["kv_token_ticks"] > room:
             yield table.broken(4, "tokens held <= the peak of blocks", None, instance=index, room=room)
         for step, record in enumerate(table.replayed.decisions[index] if table.replayed.record else ()):

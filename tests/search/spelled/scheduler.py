@@ -11,7 +11,9 @@ from paceline.policy import (
     Levels,
     Loras,
     OutputReserve,
+    PrefixCache,
     Quantum,
+    RadixTree,
     Refresh,
     Scheduler,
     inst,
@@ -27,7 +29,6 @@ from paceline.policy.stages import (
     Groups,
     Layered,
     Prefills,
-    PrefixCache,
     Recompute,
     Running,
     Select,
@@ -42,6 +43,7 @@ Wire = dict[str, Any]
 TICKS_PER_S = 1e9
 """The unit of spans, so that the API accepts a span of a few ticks."""
 LONGEST_SORTED = 128
+SHARED = 32
 
 ALIKE = (
     *("max_num_seqs", "threshold_when_alone"),
@@ -80,6 +82,8 @@ def _cache(wire: Wire | None) -> PrefixCache | None:
     if wire is None:
         return None
     evict = wire.get("evict")
+    if wire.get("tree"):
+        return PrefixCache(unknown_first=wire["unknown_first"], tree=RadixTree(**wire["tree"]))
     if evict is None:
         return PrefixCache(unknown_first=wire["unknown_first"])
     groups = evict["groups"] or {}
@@ -131,7 +135,8 @@ def sayable(wire: Wire) -> bool:
     """Whether the public API can express it: the longest queue that is sorted is a constant there."""
     order = wire["order"]
     both = bool(order.get("levels") and order.get("quantum"))
-    return bool(order.get("most", LONGEST_SORTED) == LONGEST_SORTED) and not both
+    sorts = order.get("most", LONGEST_SORTED) == LONGEST_SORTED and order.get("shares", SHARED) == SHARED
+    return bool(sorts) and not both
 
 
 def _stage(wire: Wire, cpu_blocks: int) -> Stage:

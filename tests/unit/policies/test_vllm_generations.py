@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from paceline.policies import vllm
-from paceline.policy.stages import PrefixCache
+from paceline.policy.prefix_cache import PrefixCache
 from unit.policies.scenario import run, times
 
 BOTH = pytest.mark.parametrize("leap", [True, False])

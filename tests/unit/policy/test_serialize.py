@@ -20,7 +20,8 @@ from paceline.policies import (
 )
 from paceline.policies.layered_prefill import by_tokens
 from paceline.policy import Policy, Scheduler
-from paceline.policy.stages import Admit, Decodes, Gather, PrefixCache, Recompute, Running, Swap
+from paceline.policy.prefix_cache import PrefixCache
+from paceline.policy.stages import Admit, Decodes, Gather, Recompute, Running, Swap
 
 SWAP = Swap(cpu_blocks=100, out_s=1e-4, in_s=2e-4, overlapped=True)
 POLICIES = [

@@ -19,6 +19,7 @@ mod links;
 mod nesting;
 mod pipeline;
 mod pools;
+mod prefix_tree;
 mod ranking;
 mod reserve;
 mod routers;
@@ -52,8 +53,8 @@ pub use reserve::ReserveConfig;
 pub(crate) use reserve::SHARE_WHOLE;
 pub use routers::{Relay, Routers};
 pub use scheduler::{
-    Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, QueueOrder, SchedulerConfig,
-    Stage, Victim,
+    Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, PrefixTreeConfig, QueueOrder,
+    SchedulerConfig, Stage, Victim,
 };
 #[cfg(test)]
 pub(crate) use speculation::Listed;
@@ -209,6 +210,7 @@ impl Config {
         self.check_tiers()?;
         self.check_stores()?;
         self.check_pipelines()?;
+        self.check_prefix_trees()?;
         self.check_overlap()?;
         self.check_routing()
     }

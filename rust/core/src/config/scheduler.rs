@@ -196,6 +196,9 @@ pub enum QueueOrder {
     LongestPrefix {
         /// The length of the longest queue that is sorted.
         most: u64,
+        /// A request with at most so many cached tokens that shares as many with one before it comes last; 0: none does.
+        #[serde(default)]
+        shares: u32,
     },
     /// The best rank first. Every request on the instance has a rank, and the running request with the worst rank is
     /// preempted first.
@@ -274,6 +277,19 @@ pub struct PrefixCacheConfig {
     /// The order in which known contents are evicted; `None`: that in which their blocks were freed.
     #[serde(default)]
     pub evict: Option<Box<EvictionConfig>>,
+    /// The rules of a radix tree that has the prefixes; `None`: each block is cached by itself.
+    #[serde(default)]
+    pub tree: Option<PrefixTreeConfig>,
+}
+
+/// When waiting requests use the prefixes that a radix tree has of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefixTreeConfig {
+    /// Passes over the queue from one use to the next; 0: they do not.
+    pub passes: u64,
+    /// The most requests at the front of the queue that do.
+    pub most: u64,
 }
 
 impl SchedulerConfig {

@@ -1,6 +1,7 @@
 //! The blocks of one request.
 
 use super::content::Block;
+use super::tree::TreePlace;
 use crate::hint::rare;
 
 /// The blocks of one request, on the GPU or in the CPU's memory.
@@ -20,6 +21,8 @@ pub(super) struct ListedBlocks {
     pub(super) blocks: Vec<Block>,
     /// Full blocks, from the start, whose content the cache knows; in the CPU's memory, those that have a content.
     pub(super) registered: u32,
+    /// The place of the request, where prefixes are cached in a tree.
+    pub(super) place: TreePlace,
 }
 
 impl BlockTable {
@@ -40,7 +43,18 @@ impl BlockTable {
             rare();
             listed.blocks.clear();
             listed.registered = 0;
+            listed.place = TreePlace::default();
         }
+    }
+
+    /// The row of the request in the batch, where prefixes are cached in a tree and it decodes.
+    pub(crate) fn row(&self) -> i64 {
+        self.listed.as_ref().map_or(0, |listed| listed.place.row)
+    }
+
+    /// Gives the request a row in the batch.
+    pub(crate) fn set_row(&mut self, row: i64) {
+        self.listed_mut().place.row = row;
     }
 
     /// Number of blocks.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::block_table::BlockTable;
-use super::content::Block;
+use super::hits::Hits;
 use super::memory::{ContentOwner, Memory};
 use super::prefixes::Prefixes;
 use super::residency::{Account, Residency, Tier};
@@ -123,7 +123,7 @@ impl KvStore {
 
     /// Finds the blocks of the longest cached prefix of a sequence of `tokens`
     /// tokens, without its last token.
-    pub(crate) fn find(&self, owner: ContentOwner, tokens: u32, hits: &mut Vec<Block>) {
+    pub(crate) fn find(&self, owner: ContentOwner, tokens: u32, hits: &mut Hits) {
         hits.clear();
         if self.gpu.caches() {
             self.gpu.find(owner, tokens, hits);
@@ -139,7 +139,7 @@ impl KvStore {
     }
 
     /// Gives a request the blocks that its lookup found.
-    pub(crate) fn adopt(&mut self, hits: &[Block], table: &mut BlockTable) {
+    pub(crate) fn adopt(&mut self, hits: &Hits, table: &mut BlockTable) {
         self.gpu.adopt(hits, table);
     }
 
@@ -189,6 +189,16 @@ impl KvStore {
         self.gpu.release(owner, tokens, returns, table);
     }
 
+    /// Releases the blocks of a request that is preempted. `seen`: its content and computed tokens, as far as they are known.
+    pub(crate) fn release_preempted(&mut self, seen: (ContentOwner, u32), table: &mut BlockTable) {
+        self.gpu.release_preempted(seen, table);
+    }
+
+    /// The GPU's memory whose prefix cache is a tree, if it is one.
+    pub(crate) fn tree_mut(&mut self) -> Option<&mut Memory> {
+        self.gpu.is_tree().then_some(&mut self.gpu)
+    }
+
     /// Swaps a request with `tokens` computed tokens out, `blocks` of its blocks copied. `seen`: its content and
     /// computed tokens, as far as they are known now. Returns whether there was room in the CPU's memory; if not,
     /// nothing changes.
@@ -216,7 +226,7 @@ impl KvStore {
         self.leave(Tier::Host, tokens, table);
         table.clear();
         if self.gpu.caches() {
-            let mut cached = Vec::new();
+            let mut cached = Hits::default();
             self.gpu.find(owner, tokens + 1, &mut cached);
             self.gpu.adopt(&cached, table);
         }
@@ -307,7 +317,7 @@ mod tests {
     use crate::trace::TraceRow;
 
     fn store(preemption: Preemption, caches: bool) -> KvStore {
-        let caching = caches.then_some(PrefixCacheConfig { unknown_first: true, evict: None });
+        let caching = caches.then_some(PrefixCacheConfig { unknown_first: true, evict: None, tree: None });
         KvStore {
             gpu: Memory::new(10, 4, caching.as_ref(), Arc::new(Prefixes::none())),
             cpu: SwapSpace::new(preemption),
@@ -378,7 +388,7 @@ mod tests {
         let mut tables = [(); 2].map(|()| BlockTable::default());
         store.grow(3, &mut tables[0]);
         store.register(one, 8, &mut tables[0]);
-        let mut hits = Vec::new();
+        let mut hits = Hits::default();
         store.find(other, 9, &mut hits);
         store.adopt(&hits, &mut tables[1]);
         store.grow(3, &mut tables[1]);
@@ -391,7 +401,7 @@ mod tests {
         store.swap_in(one, 9, 3, &mut tables[0]);
         store.swap_in(other, 9, 3, &mut tables[1]);
         assert_eq!((store.free(), store.cpu().used(), store.cpu().copied().1), (6, 0, 6));
-        assert_eq!(tables[0].blocks()[..2], hits, "the cache has them still");
+        assert_eq!(tables[0].blocks()[..2], hits.blocks, "the cache has them still");
         assert_eq!(tables[0].blocks()[..2], tables[1].blocks()[..2]);
     }
 
@@ -414,7 +424,7 @@ mod tests {
     #[test]
     fn a_request_finds_the_blocks_that_another_holds() {
         let [one, other] = [0, 1].map(|request| ContentOwner::of_prompt(TraceRow(request), 9));
-        let mut hits = Vec::new();
+        let mut hits = Hits::default();
         for leaves in [false, true] {
             let mut store = shared(Preemption::Recompute);
             let mut table = BlockTable::default();
@@ -427,7 +437,7 @@ mod tests {
             } else {
                 store.grow(2, &mut table);
                 store.find(other, 9, &mut hits);
-                assert!(hits.is_empty(), "the blocks are not computed");
+                assert!(hits.len() == 0, "the blocks are not computed");
                 store.register(one, 8, &mut table);
             }
             store.find(other, 9, &mut hits);

@@ -41,6 +41,12 @@ impl Routing {
         self.rules().count() > 1 || !self.every.is_empty()
     }
 
+    /// Whether requests leave the instance that they were sent to: by a rule, or a monitor that migrates them.
+    pub(crate) fn moves_requests(&self) -> bool {
+        let migrates = |action: &Action| matches!(action, Action::Migrate { .. });
+        self.rules().count() > 1 || self.every.iter().flat_map(|monitor| &monitor.actions).any(migrates)
+    }
+
     /// Whether requests are sent as they arrive, or rejected, and no more: no rule or monitor holds or migrates one, or
     /// changes a role.
     pub(crate) fn only_sends(&self) -> bool {

@@ -38,6 +38,7 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
             part = "swapped_in_decode"
         return Offer(tokens, room, new, [], tokens <= step.room, part)
     hits = memory.hits(request, request.tokens)
+    memory.look_up(request)
     hit, loaded = len(hits) * settings.block_tokens, 0
     if state.tier is not None:
         found = state.tier.look_up(request, hit)
@@ -76,7 +77,7 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
     accept_offers(state, step, count_decodes=seats)
     if not may_admit(state):
         return
-    state.queue.sort()
+    state.begin_pass(seated=_has_seat(state, step, count_decodes=seats))
     while step.room > 0:
         received = next_received(state) if _has_seat(state, step, count_decodes=seats) else None
         if state.tier is not None:

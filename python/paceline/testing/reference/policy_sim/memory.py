@@ -80,6 +80,20 @@ class Memory:
                 found.append(block)
         return found[:-1] if self._speculation.drops_last_block else found
 
+    def cached(self, request: Request) -> int:
+        """Return the tokens of a waiting request's prompt that a queue is sorted by."""
+        return len(self.hits(request, request.tokens)) * self._block_tokens
+
+    def start(self, request: Request, tokens: int) -> Hashable | None:
+        """Name the first blocks of a request, up to the one that ends at ``tokens`` tokens or after.
+
+        None: it is shorter.
+        """
+        last = blocks_for(tokens, self._block_tokens) - 1
+        if self._contents is None or (last + 1) * self._block_tokens > request.tokens:
+            return None
+        return self.name(request, last)
+
     def name(self, request: Request, position: int) -> Hashable:
         """Name what a full block holds, with the token after it where the hash of a block covers that."""
         assert self._contents is not None
@@ -142,6 +156,30 @@ class Memory:
         """Free a request's blocks on the GPU; its last block is reused first."""
         self.pool.release(self.detach_blocks(request), request)
         request.memory = None
+
+    def preempt(self, request: Request) -> None:
+        """Free the blocks of a request that is preempted."""
+        self.release(request)
+
+    # -- a prefix cache that is filled by insertions ------------------------------------------------
+
+    def begin_pass(self, waiting: list[Request], *, sorts: bool) -> None:
+        """Note that requests are going to be admitted."""
+
+    def look_up(self, request: Request) -> None:
+        """Note that a request is to be admitted, whether it is or not."""
+
+    def insert(self, request: Request) -> None:
+        """Note that a request has computed a chunk."""
+
+    def settle(self) -> None:
+        """Note that a step is formed."""
+
+    def make_room(self, blocks: int) -> None:
+        """Note that blocks are wanted that hold nothing."""
+
+    def give_up_cached(self) -> None:
+        """Note that not all decodes find blocks."""
 
     def lose(self, request: Request) -> None:
         """Note that a request has lost all that it has computed."""

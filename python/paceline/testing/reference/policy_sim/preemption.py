@@ -19,8 +19,10 @@ def choose_victim(state: State, *, prefills: bool) -> Request | None:
     if state.settings.victim == "worst":
         return max(able, key=lambda request: (request.spec.priority, request.number))
     if state.settings.victim == "fewest_generated":
-        # Of equal ones the last in the order of admission.
-        return min(reversed(able), key=lambda one: (one.generated, -one.spec.prompt_tokens))
+        # Of equal ones the last in the order of the rows, before the prefills, or of admission.
+        rows = [one for one in state.rows if one in able]
+        rows += [one for one in able if one not in rows]
+        return min(reversed(rows), key=lambda one: (one.generated, -one.spec.prompt_tokens))
     return able[-1]
 
 
@@ -47,7 +49,7 @@ def preempt(state: State, request: Request, step: Step) -> None:
         kept = len(request.blocks)
     else:
         kept = state.memory.blocks_for(request.computed)
-    state.memory.release(request)
+    state.memory.preempt(request)
     swapped = state.settings.swap is not None and state.memory.keep_on_cpu(request, kept)
     if swapped:
         state.copied_out += kept

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.ranking import Ranking
 from paceline.testing.reference.policy_sim.request import Request
@@ -30,6 +32,7 @@ class Queue:
         self.loading: list[Request] = []
         self.unknown: list[Request] = []
         self._order = settings.order
+        self._by_entry = settings.requeue_last
         self._memory = memory
         self._ranking = ranking
 
@@ -45,9 +48,8 @@ class Queue:
             admitted = [request for request in self.waiting if self._ranking.admits(request)]
             return sorted(admitted, key=self._ranking.rank)
         if self._order["kind"] == "priority":
-            return [
-                request for part in (self.loading, self.waiting) for request in sorted(part, key=_priority)
-            ]
+            key = _priority if self._by_entry else _priority_and_row
+            return [request for part in (self.loading, self.waiting) for request in sorted(part, key=key)]
         return self.loading + self.waiting
 
     @property
@@ -73,9 +75,28 @@ class Queue:
         The queue keeps that order; the sort is stable.
         """
         if self._order["kind"] == "longest_prefix" and len(self.waiting) <= self._order["most"]:
-            prompt = {one: self._memory.hits(one, one.spec.prompt_tokens) for one in self.waiting}
-            self.waiting.sort(key=lambda request: -len(prompt[request]))
+            cached = {one: self._memory.cached(one) for one in self.waiting}
+            last = self._sharing(cached)
+            self.waiting.sort(key=lambda request: (request in last, -cached[request] * (request not in last)))
+
+    def _sharing(self, cached: dict[Request, int]) -> set[Request]:
+        """Return requests with few cached tokens that share as many with another one before them."""
+        few = self._order.get("shares", 0)
+        starts: set[Hashable] = set()
+        found = set()
+        for request in cached if few else ():
+            start = self._memory.start(request, few)
+            if cached[request] > few or start is None:
+                continue
+            if start in starts:
+                found.add(request)
+            starts.add(start)
+        return found
 
 
-def _priority(request: Request) -> tuple[int, int]:
+def _priority(request: Request) -> int:
+    return request.spec.priority
+
+
+def _priority_and_row(request: Request) -> tuple[int, int]:
     return request.spec.priority, request.number

@@ -87,6 +87,8 @@ def end_round(state: State, step: Step) -> None:
         return
     if step.preempted:
         state.reserve.estimate(one for one in state.continuing if one.decoding)
+        # Victims are the last of the rows once these are sorted.
+        state.rows.sort(key=lambda one: (-one.generated, one.spec.prompt_tokens))
     if step.prefills and step.decodes:
         state.reserve.closed = None
 

@@ -61,6 +61,7 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
         needed = max(state.memory.lacking(request, room), state.spare)
         stops = False
         while request.running and state.memory.free < needed:
+            state.memory.give_up_cached()
             victim = choose_victim(state, prefills=rules.over_prefills)
             # With a tier, no block is freed that a step in flight writes to.
             if victim is None or (state.tier is not None and victim in state.in_flight):
@@ -71,6 +72,7 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
             # One that an earlier stage scheduled, or that has ended, was not counted here.
             resumed.discard(victim)
             preempt(state, victim, step)
+            _make_room(state, step)
             stops = victim is request and state.settings.stop_at_own_preemption
         if stops:
             break
@@ -91,6 +93,16 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
     for request in state.running[position:]:
         if request not in step.tokens:
             state.memory.leave_set(request)
+
+
+def _make_room(state: State, step: Step) -> None:
+    """Evict for the coming tokens of the decodes that are left, where admissions reserve these."""
+    if state.reserve is not None:
+        decodes = [one for one in state.continuing if one.decoding]
+        page = state.settings.block_tokens
+        grown = sum(one.computed % page == 0 for one in decodes if one in step.tokens)
+        tokens = state.reserve.after * len(decodes)
+        state.memory.make_room(-(-tokens // page) - grown)
 
 
 def _wanted(state: State, step: Step, request: Request) -> int:

@@ -35,6 +35,7 @@ from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Step
 from paceline.testing.reference.policy_sim.stuck import Stuck
 from paceline.testing.reference.policy_sim.tier import Tier
+from paceline.testing.reference.policy_sim.tree_memory import TreeMemory
 
 _MOST_ROUNDS = 1000  # each one preempts requests that ran: a batch of a small case has far fewer
 
@@ -62,7 +63,9 @@ class Scheduler:
         incoming: Incoming | None = None,
     ) -> None:
         self.settings = settings = Settings.of(config)
-        self.memory: Memory = Memory(config["blocks"], settings, contents)
+        cache = settings.prefix_cache
+        memory = TreeMemory if cache is not None and cache.get("tree") else Memory
+        self.memory: Memory = memory(config["blocks"], settings, contents)
         self.ranking = Ranking(settings.order) if settings.ranked else None
         queue = Queue(settings, self.memory, self.ranking)
         self.state = State(settings, self.memory, queue, self.ranking, scope, incoming or Incoming())
@@ -178,12 +181,13 @@ class Scheduler:
                 request.prefill_steps.append((step.start, now))
         if step.last_group:
             state.batch = {}
-        yielded = []
-        for request in [one for one in state.running if one in step.tokens and one not in state.batch]:
+        yielded, chunks = [], []
+        for request in self._in_order_of_results(step):
             drafts = step.drafts.get(request, 0)
             request.computed += step.tokens[request] - drafts
             request.steps_run += 1
             if request.lacking:
+                chunks.append(request)
                 continue
             _, kept = step.verified[request]
             request.decoding, request.in_set = True, not self.settings.speculation.drafts
@@ -207,15 +211,33 @@ class Scheduler:
                 request.cancelled, request.cause = now, "cancelled"
             if accumulators is not None and request.done:
                 accumulators.left_batch(request, finished=request.finished)
+            if step.parts[request] in ("admitted", "chunk"):
+                self.memory.insert(request)
             if request.done:
                 request.place = "gone"
                 self._end(request)
+        for request in chunks:
+            self.memory.insert(request)
         if state.tier is not None:
             state.tier.end(now, [one for one in yielded if one.done])
         for request in state.running:
             if self.ranking is not None and request in step.tokens and request not in state.batch:
                 self.ranking.ran(request, state.scope(now, request))
         return yielded
+
+    def _in_order_of_results(self, step: Step) -> list[Request]:
+        """Return the requests of a step whose results come with it: beside a tree, in the order of its rows.
+
+        Prefills are before decodes. Those that end beside decodes stay before them.
+        """
+        ran = [one for one in self.state.running if one in step.tokens and one not in self.state.batch]
+        if not isinstance(self.memory, TreeMemory):
+            return ran
+        rows = [one for one in self.state.rows if one in self.state.running]
+        prefills = [one for one in step.tokens if one not in rows]
+        ending = [one for one in prefills if step.tokens[one] == one.lacking]
+        self.state.rows = ending + rows if step.decodes else rows + ending
+        return [one for one in prefills + rows if one in ran]
 
     def cancel_running(self, request: Request, now: int) -> None:
         """Remove a request from the batch between two steps, and free its blocks."""
@@ -345,6 +367,7 @@ class Scheduler:
                 if settings.exclusive_prefill and step.prefills:
                     return
                 if stage.get("sits_out") and step.prefills and self._lacks_blocks():
+                    self.memory.give_up_cached()
                     return
                 # Prefills of the current layered batch are in the step, wherever their stage is.
                 others = {*step.tokens, *state.batch} if stage["seated"] else ()
@@ -386,6 +409,7 @@ class Scheduler:
         if self.settings.decodes_first:
             state.running.sort(key=lambda request: _place(request, step))
         state.formed += 1
+        self.memory.settle()
         step.held_blocks = self.memory.pool.held
         step.verified = {request: self._verified(request, step) for request in step.tokens}
         step.free_blocks = self.memory.free

@@ -35,6 +35,8 @@ class State:
         Requests that are handed over to the instance and have not been admitted.
     running : list of Request
         Requests in the batch, in the order of admission.
+    rows : list of Request
+        Requests that decode, in the order of the batch's rows, where the prefix cache is a tree.
     formed : int
         Steps decided so far.
     started : int or None
@@ -81,6 +83,7 @@ class State:
     scope: Callable[[int, Request | None], Scope]
     incoming: Incoming
     running: list[Request] = field(default_factory=list)
+    rows: list[Request] = field(default_factory=list)
     formed: int = 0
     started: int | None = None
     unreceived_steps: int = 0
@@ -129,6 +132,14 @@ class State:
         if count_decodes:
             return self.admitted - len(gone)
         return sum(request not in gone for request in step.prefills)
+
+    def begin_pass(self, *, seated: bool) -> None:
+        """Sort the queue before admissions; it is a pass if a seat is free or a prompt continues."""
+        order, waiting = self.settings.order, self.queue.in_order
+        sorts = order["kind"] == "longest_prefix" and len(waiting) <= order["most"]
+        if seated or any(not one.decoding for one in self.continuing):
+            self.memory.begin_pass(waiting, sorts=sorts)
+        self.queue.sort()
 
     def sees(self, moment: int) -> bool:
         """Whether the step that is formed sees what happened at a moment."""

@@ -1,7 +1,6 @@
 //! Requests that are admitted to the batch, or given up for good.
 
 use super::{AdmissionOffer, Candidate, Effects, Place};
-use crate::config::QueueOrder;
 use crate::hint::rare;
 use crate::instance::Part;
 use crate::instance::batch::Chunk;
@@ -10,30 +9,18 @@ use crate::instance::queues::Queued;
 use crate::instance::ranking::List;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::tiers::Wanted;
-use crate::kv::{Block, ContentOwner, Tier};
+use crate::kv::{ContentOwner, Hits, Tier};
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
 
 impl Effects<'_> {
-    /// Sorts the queue by the tokens that the prefix cache has of each request, if it is
-    /// in that order.
-    pub(in crate::instance) fn sort_by_cached_prefix(&mut self) {
-        let QueueOrder::LongestPrefix { most } = self.on.settings.scheduler.order else { return };
-        let gpu = self.on.kv.gpu();
-        self.on.queues.waiting_mut().sort_by_key(most, |queued| {
-            let prompt = self.trace.prompt_tokens[queued.request.index()];
-            let owner = ContentOwner::of_prompt(self.trace.origin(queued.request), prompt);
-            u32::MAX - gpu.matched(owner, prompt)
-        });
-    }
-
     /// Admits a request with the tokens and blocks of its offer, and the blocks that the prefix cache has of it. `joins`:
     /// a decode joins the decode set, which runs in this step; else it runs by itself.
     pub(in crate::instance) fn admit(
         &mut self,
         candidate: &Candidate,
         offer: &AdmissionOffer,
-        hits: &[Block],
+        hits: &Hits,
         joins: bool,
         now: Ticks,
     ) {
@@ -126,9 +113,9 @@ impl Effects<'_> {
     }
 
     /// Admits a request without KV, with the blocks that the prefix cache has of it.
-    fn admit_prompt(&mut self, slot: Slot, offer: &AdmissionOffer, hits: &[Block], now: Ticks) {
+    fn admit_prompt(&mut self, slot: Slot, offer: &AdmissionOffer, hits: &Hits, now: Ticks) {
         let state = &mut self.on.requests[slot];
-        let hit = hits.len() as u32 * self.on.settings.block.tokens();
+        let hit = hits.len() * self.on.settings.block.tokens();
         let loaded = offer.load.tokens();
         self.on.kv.count_lookup(state.target(), hit);
         self.on.kv.adopt(hits, &mut state.blocks);

@@ -10,8 +10,9 @@ use crate::time::Ticks;
 
 impl Effects<'_> {
     /// Ends the chunks of a step from `start` to `now`. A request with all its tokens
-    /// computed yields one, and joins the decode set or finishes.
-    pub(super) fn finish_chunks(&mut self, start: Ticks, now: Ticks) {
+    /// computed yields one, and joins the decode set or finishes. `decodes`: the decode set ran in the step.
+    pub(super) fn finish_chunks(&mut self, start: Ticks, now: Ticks, decodes: bool) {
+        let beside = decodes && self.on.batch.decode_set().len() > 0;
         let chunks = self.on.batch.take_chunks();
         for &Chunk { slot, tokens, drafts, .. } in &chunks {
             self.on.requests[slot].computed += tokens - drafts;
@@ -51,6 +52,10 @@ impl Effects<'_> {
                 ranks.evaluate_after_event(slot, now);
             }
         }
+        if self.on.kv.gpu().is_tree() {
+            rare();
+            self.insert_chunks(&chunks, beside);
+        }
         self.on.batch.finish_chunks(chunks, &self.on.requests);
     }
 
@@ -82,12 +87,16 @@ impl Effects<'_> {
     }
 
     /// Ends the requests that have yielded all their tokens, in the order of admission: with a prefix cache, blocks are reused
-    /// in the order in which they are released, and with adapters, their slots.
+    /// in the order in which they are released, and with adapters, their slots. Where a tree has the prefixes, in that of the
+    /// batch's rows.
     pub(super) fn complete(&mut self, now: Ticks) {
         let mut completed = std::mem::take(&mut self.on.completed);
         if self.on.kv.gpu().caches() || self.on.observers.adapters.is_some() {
             rare();
             completed.sort_unstable();
+            if self.on.kv.gpu().is_tree() {
+                completed.sort_by_key(|&(_, slot)| self.on.requests[slot].blocks.row());
+            }
         }
         for (_, slot) in completed.drain(..) {
             if let Some(mut ranks) = self.ranks() {

@@ -32,7 +32,7 @@ impl Effects<'_> {
         self.on.batch.end_step();
         self.apply(&head, 1);
         if !self.on.batch.chunks().is_empty() {
-            self.finish_chunks(head.start, next.start);
+            self.finish_chunks(head.start, next.start, head.decodes);
         }
         if cfg!(debug_assertions) {
             self.check_invariants();

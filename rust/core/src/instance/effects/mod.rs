@@ -22,6 +22,7 @@ mod migration;
 mod offers;
 mod pipeline;
 mod preemption;
+mod prefixes;
 mod ranks;
 mod reserve;
 mod standstill;

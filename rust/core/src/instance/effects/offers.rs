@@ -6,7 +6,7 @@ use crate::instance::handover::{Offer, Origin, Pull};
 use crate::instance::observers::Fact;
 use crate::instance::queues::Queued;
 use crate::instance::request::{Phase, Slot};
-use crate::kv::{Block, Tier};
+use crate::kv::{Hits, Tier};
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
 
@@ -36,8 +36,8 @@ impl Effects<'_> {
     }
 
     /// Accepts the first request that was offered, of which the prefix cache has `hits`, and allocates its blocks.
-    pub(in crate::instance) fn accept(&mut self, offer: Offer, hits: &[Block], now: Ticks) {
-        let hit = hits.len() as u32 * self.on.settings.block.tokens();
+    pub(in crate::instance) fn accept(&mut self, offer: Offer, hits: &Hits, now: Ticks) {
+        let hit = hits.len() * self.on.settings.block.tokens();
         let state = &mut self.on.requests[offer.slot];
         self.on.kv.adopt(hits, &mut state.blocks);
         self.on.kv.grow(offer.blocks, &mut state.blocks);

@@ -159,7 +159,7 @@ impl Effects<'_> {
                 return;
             }
         }
-        self.on.kv.release(seen.0, seen.1, true, &mut state.blocks);
+        self.on.kv.release_preempted(seen, &mut state.blocks);
         state.computed = 0;
         state.phase = Phase::Preempted;
         if let Some(mut ranks) = self.ranks() {

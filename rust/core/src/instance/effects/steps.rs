@@ -32,7 +32,7 @@ impl Effects<'_> {
         self.on.batch.finish_layers();
         self.observe_layers((run.start, now));
         if !self.on.batch.chunks().is_empty() {
-            self.finish_chunks(run.start, now);
+            self.finish_chunks(run.start, now, run.decodes);
         }
         if !self.on.batch.discarded().is_empty() {
             rare();
@@ -106,6 +106,7 @@ impl Effects<'_> {
     /// Allocates the blocks of the decode set's step that has begun.
     pub(in crate::instance) fn allocate_next_step(&mut self) {
         self.on.kv.allocate_unassigned(self.on.batch.decode_set().blocks_for_next());
+        self.settle_prefixes();
         self.on.kv.note_peak();
     }
 
@@ -159,6 +160,7 @@ impl Effects<'_> {
             let set = self.on.batch.decode_set();
             let held = if run.begun { set.blocks_for_next() } else { 0 };
             self.on.kv.allocate_unassigned(set.blocks_for(steps) - held);
+            self.settle_prefixes();
             self.on.kv.note_peak();
         }
     }

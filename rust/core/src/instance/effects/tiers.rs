@@ -6,7 +6,7 @@ use crate::instance::observers::Fact;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::run::Run;
 use crate::instance::tiers::{HostTier, Wanted};
-use crate::kv::{Block, ContentOwner, Tier};
+use crate::kv::{ContentOwner, Hits, Tier};
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
 
@@ -69,11 +69,11 @@ impl Effects<'_> {
         &mut self,
         candidate: &Candidate,
         offer: &AdmissionOffer,
-        hits: &[Block],
+        hits: &Hits,
         now: Ticks,
     ) {
         let slot = self.take_out(candidate);
-        let cached = hits.len() as u32 * self.on.settings.block.tokens();
+        let cached = hits.len() * self.on.settings.block.tokens();
         let loaded = offer.load.tokens();
         let state = &mut self.on.requests[slot];
         self.on.kv.count_lookup(state.target(), cached);

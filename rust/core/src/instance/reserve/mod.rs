@@ -35,6 +35,11 @@ impl OutputReserve {
         Self { rules, base: (rules.first, SHARE_WHOLE), decays: 0, preempted: false, closed: None }
     }
 
+    /// Coming tokens of `requests` running requests that a preemption makes room for.
+    pub(crate) fn coming(&self, requests: u64) -> u64 {
+        self.rules.after * requests
+    }
+
     /// Tokens of an output that count, of `tokens`.
     pub(crate) fn clip(&self, tokens: u32) -> u64 {
         u64::from(tokens.min(self.rules.clip))

@@ -10,7 +10,7 @@ use crate::instance::effects::{AdmissionOffer, Candidate, ChunkLoad, Place};
 use crate::instance::observers::Accumulators;
 use crate::instance::ranking::{BestQueued, Ranking};
 use crate::instance::request::{Phase, Slot};
-use crate::kv::Block;
+use crate::kv::Hits;
 
 impl Stages<'_> {
     /// Whether enough requests have gathered to start a batch. If not, the step is formed
@@ -45,8 +45,9 @@ impl Stages<'_> {
             rare();
             return;
         }
+        self.pass_queue();
         self.effects.sort_by_cached_prefix();
-        let (mut hits, mut admitted) = (Vec::new(), false);
+        let (mut hits, mut admitted) = (Hits::default(), false);
         let passes = self.effects.settings.limits.prompts || self.effects.tier.is_some();
         let mut passed = passes.then(PassedOver::default);
         while self.budget() > 0 {
@@ -63,9 +64,10 @@ impl Stages<'_> {
                 continue;
             }
             let offer = self.admission_offer(candidate, chunked, &mut hits);
+            self.effects.use_found(&mut hits);
             if let Some(passed) = &mut passed {
                 rare();
-                let hit = hits.len() as u32 * self.effects.settings.block.tokens();
+                let hit = hits.len() * self.effects.settings.block.tokens();
                 match self.may_join(candidate, &offer, hit) {
                     Joins::Yes => {}
                     Joins::Later => {
@@ -115,7 +117,7 @@ impl Stages<'_> {
     }
 
     /// Admits a request, or begins the load for which it waits.
-    pub(super) fn admit_candidate(&mut self, candidate: &Candidate, offer: &AdmissionOffer, hits: &[Block]) {
+    pub(super) fn admit_candidate(&mut self, candidate: &Candidate, offer: &AdmissionOffer, hits: &Hits) {
         if matches!(offer.load, ChunkLoad::Wait(_)) {
             rare();
             self.effects.begin_load(candidate, offer, hits, self.draft.now);
@@ -210,12 +212,7 @@ impl Stages<'_> {
 
     /// The tokens and blocks that the admission of a request takes. `hits`: becomes the blocks that the prefix
     /// cache has of it.
-    fn admission_offer(
-        &mut self,
-        candidate: Candidate,
-        chunked: bool,
-        hits: &mut Vec<Block>,
-    ) -> AdmissionOffer {
+    fn admission_offer(&mut self, candidate: Candidate, chunked: bool, hits: &mut Hits) -> AdmissionOffer {
         hits.clear();
         let limit = if chunked { self.draft.limits.chunk } else { u64::MAX };
         let resume = |tokens: u64, next: u32, part: Part| {
@@ -255,11 +252,11 @@ impl Stages<'_> {
         candidate: &Candidate,
         chunked: bool,
         limit: u64,
-        hits: &mut Vec<Block>,
+        hits: &mut Hits,
     ) -> AdmissionOffer {
         let &Candidate { owner, target, .. } = candidate;
         self.effects.kv.find(owner, target, hits);
-        let hit = hits.len() as u32 * self.effects.settings.block.tokens();
+        let hit = hits.len() * self.effects.settings.block.tokens();
         let load = self.look_up(candidate, hit);
         let unheld = self.effects.kv.gpu().unheld(hits);
         if matches!(load, ChunkLoad::Wait(_)) {
@@ -307,7 +304,7 @@ impl Stages<'_> {
 
     /// Whether a seat and the blocks for a request are free, or can be made free by
     /// displacing others.
-    fn has_room(&mut self, candidate: Candidate, offer: &AdmissionOffer, hits: &[Block]) -> bool {
+    fn has_room(&mut self, candidate: Candidate, offer: &AdmissionOffer, hits: &Hits) -> bool {
         let seated = self.seats_taken() < self.effects.settings.scheduler.max_num_seqs;
         if seated && offer.blocks <= self.effects.kv.free() {
             return true;
@@ -361,6 +358,6 @@ impl Stages<'_> {
             return true;
         }
         self.draft.held_back.to_come = None;
-        self.admission_offer(candidate, true, &mut Vec::new()).blocks <= self.effects.kv.free()
+        self.admission_offer(candidate, true, &mut Hits::default()).blocks <= self.effects.kv.free()
     }
 }

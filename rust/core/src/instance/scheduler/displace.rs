@@ -5,7 +5,7 @@ use crate::config::Admission;
 use crate::instance::Instance;
 use crate::instance::ranking::RankKey;
 use crate::instance::request::{Phase, Slot};
-use crate::kv::{Block, Released};
+use crate::kv::{Hits, Released};
 
 /// A queued request, and what its admission takes.
 #[derive(Debug, Clone, Copy)]
@@ -14,7 +14,7 @@ pub(super) struct Wanted<'a> {
     /// Blocks that must be free.
     pub(super) blocks: u64,
     /// Blocks that the prefix cache has of the request.
-    pub(super) hits: &'a [Block],
+    pub(super) hits: &'a Hits,
 }
 
 impl Stages<'_> {

@@ -21,6 +21,7 @@ mod offers;
 mod outputs;
 mod planned;
 mod preempt;
+mod prefixes;
 mod reserve;
 mod resume;
 mod select;
@@ -163,6 +164,7 @@ impl<'a> Stages<'a> {
         let now = self.draft.now;
         let dropped = self.effects.queues.has_migrated_in() && self.effects.store_migrated(now);
         self.draft.free_blocks = self.effects.kv.free();
+        self.effects.settle_prefixes();
         // What ends the decision is not known to the step.
         let waits = self.effects.close_tier_step(decodes, now);
         let freed = self.effects.close_batch(decodes, now);
@@ -274,6 +276,7 @@ impl<'a> Stages<'a> {
                 Stage::Decodes { sits_out: true, .. } if self.decodes_sit_out() => {
                     rare();
                     let now = self.draft.now;
+                    self.effects.evict_unheld();
                     self.effects.pause_decode_set(now);
                     return false;
                 }

@@ -2,7 +2,7 @@
 
 use super::Stages;
 use crate::instance::request::Slot;
-use crate::kv::Tier;
+use crate::kv::{Hits, Tier};
 use crate::time::Ticks;
 
 impl Stages<'_> {
@@ -16,7 +16,7 @@ impl Stages<'_> {
     #[inline(never)]
     fn accept_each(&mut self) {
         let Some(acceptance) = self.effects.settings.handover else { return };
-        let mut hits = Vec::new();
+        let mut hits = Hits::default();
         while let Some(offer) = self.effects.transfers.first_offer() {
             let settings = &self.effects.settings;
             if !self.sees(offer.origin.since)
@@ -27,7 +27,7 @@ impl Stages<'_> {
             }
             let (state, kv) = (&self.effects.requests[offer.slot], &self.effects.kv);
             kv.find(state.owner(), state.target(), &mut hits);
-            let hit = hits.len() as u32 * settings.block.tokens();
+            let hit = hits.len() * settings.block.tokens();
             let taken = offer.blocks - settings.blocks_for(hit) + kv.gpu().unheld(&hits);
             if taken + settings.watermark(self.effects.admitted()) > kv.free() {
                 break;

@@ -31,8 +31,8 @@ impl Stages<'_> {
                 let decoding = state.phase == Phase::Decoding;
                 let generated =
                     if decoding { self.effects.batch.decode_set().generated(state) } else { state.generated };
-                // Of equal ones the last in the order of admission.
-                (generated, std::cmp::Reverse((state.prompt, i)))
+                // Of equal ones the last in the order of the rows, or of admission.
+                (generated, std::cmp::Reverse((state.prompt, state.blocks.row(), i)))
             }),
         }
     }

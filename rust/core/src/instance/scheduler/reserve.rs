@@ -9,7 +9,7 @@ use crate::instance::Instance;
 use crate::instance::effects::{Candidate, Place};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::reserve::Demand;
-use crate::kv::Block;
+use crate::kv::Hits;
 
 impl Instance {
     /// The running requests that decode, in the order of admission; those that have ended and that the step which is formed
@@ -63,10 +63,10 @@ impl Stages<'_> {
     }
 
     /// Whether a candidate fits beside the outputs to come. If not, no other is tried. `hits`: cached blocks of it.
-    pub(super) fn fits_reserve(&mut self, candidate: &Candidate, hits: &[Block]) -> bool {
+    pub(super) fn fits_reserve(&mut self, candidate: &Candidate, hits: &Hits) -> bool {
         let Some(reserve) = self.effects.reserve.as_deref() else { return true };
         let block = u64::from(self.effects.settings.block.tokens());
-        let lacking = candidate.lacking() - hits.len() as u64 * block;
+        let lacking = candidate.lacking() - u64::from(hits.len()) * block;
         let unheld = self.effects.kv.gpu().unheld(hits);
         let left = reserve.clip(self.output_left(candidate));
         let demand = self.demand(lacking + left + (1 + unheld) * block);
@@ -150,6 +150,9 @@ impl Stages<'_> {
     pub(super) fn end_round_of_reserve(&mut self, decodes: bool) {
         let preempted = self.draft.has_preempted();
         self.effects.end_round_of_reserve(preempted);
+        if preempted {
+            self.effects.sort_rows();
+        }
         let batch = &self.effects.batch;
         let ran = decodes && batch.decode_set().len() > 0 || batch.runs_lone_decodes(&self.effects.requests);
         if ran && batch.runs_prefills(&self.effects.requests) {

@@ -112,9 +112,11 @@ impl Stages<'_> {
         rare();
         self.effects.evaluate_running_ranks(self.draft.now);
         while self.effects.batch.decode_set().blocks_for_next() > self.effects.kv.free() {
+            self.give_up_prefixes();
             let victim = self.effects.next_victim();
             let Some(slot) = victim else { break };
             self.preempt(slot);
+            self.make_room_for_decodes(0);
         }
     }
 
@@ -243,6 +245,7 @@ impl Stages<'_> {
             };
             while blocks.max(u64::from(self.effects.settings.scheduler.spare_block)) > self.effects.kv.free()
             {
+                self.give_up_prefixes();
                 let Some(victim) = self.choose_victim(rules.preempts_prefills) else {
                     break 'requests;
                 };
@@ -258,6 +261,7 @@ impl Stages<'_> {
                     i -= 1;
                     resumed -= u64::from(counted);
                 }
+                self.make_room_for_decodes(i);
                 if other == slot {
                     if self.effects.settings.scheduler.stop_at_own_preemption {
                         break 'requests;

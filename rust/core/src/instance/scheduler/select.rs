@@ -229,7 +229,7 @@ impl Stages<'_> {
                         part,
                         load: ChunkLoad::None,
                     };
-                    self.admit_candidate(&candidate, &offer, &[]);
+                    self.admit_candidate(&candidate, &offer, &crate::kv::Hits::default());
                     self.draft.reseated = true;
                 }
             }

@@ -148,7 +148,7 @@ mod tests {
 
     /// A memory of 10 blocks, and those of a request.
     fn memory(blocks: u64) -> (Memory, BlockTable) {
-        let caching = PrefixCacheConfig { unknown_first: true, evict: None };
+        let caching = PrefixCacheConfig { unknown_first: true, evict: None, tree: None };
         let mut memory = Memory::new(10, 4, Some(&caching), Arc::new(Prefixes::none())).listing_given();
         let mut table = BlockTable::default();
         memory.allocate(blocks, &mut table).expect("all blocks are free");

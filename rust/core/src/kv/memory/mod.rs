@@ -7,6 +7,7 @@
 //! that a lookup could find, so the blocks are assigned when a request leaves the
 //! set.
 
+mod prefix_tree;
 mod released;
 
 use std::sync::Arc;
@@ -16,12 +17,14 @@ use super::cache::PrefixCache;
 use super::chunks::Key;
 use super::content::{Block, Content};
 use super::eviction::Eviction;
+use super::hits::Hits;
 use super::pool::{BlockPool, OutOfBlocks};
 use super::prefixes::Prefixes;
 use crate::config::{PrefixCacheConfig, SpeculationConfig};
 use crate::hint::rare;
 use crate::trace::TraceRow;
 
+use prefix_tree::PrefixTree;
 pub(crate) use released::Released;
 
 /// Whose content a request's blocks have.
@@ -48,8 +51,10 @@ pub(crate) struct Memory {
     /// The count of blocks.
     pool: BlockPool,
     block_tokens: u32,
-    /// The blocks, if prefixes are cached.
+    /// The blocks, if prefixes are cached block by block.
     cache: Option<Box<PrefixCache>>,
+    /// The tree of prefixes, if they are cached in one.
+    tree: Option<Box<PrefixTree>>,
     /// The contents that requests share.
     prefixes: Arc<Prefixes>,
     /// Blocks of the decode set that are not assigned to requests.
@@ -70,7 +75,8 @@ impl Memory {
         caching: Option<&PrefixCacheConfig>,
         prefixes: Arc<Prefixes>,
     ) -> Self {
-        let cache = caching.map(|caching| {
+        let tree = caching.and_then(|caching| caching.tree).map(|rules| Box::new(PrefixTree::new(rules)));
+        let cache = caching.filter(|caching| caching.tree.is_none()).map(|caching| {
             let cache = PrefixCache::new(capacity as u32, prefixes.contents(), caching.unknown_first);
             Box::new(cache.with_eviction(caching.evict.as_deref()))
         });
@@ -78,6 +84,7 @@ impl Memory {
             pool: BlockPool::new(capacity),
             block_tokens,
             cache,
+            tree,
             prefixes,
             unassigned: Vec::new(),
             hashes_next: false,
@@ -146,9 +153,11 @@ impl Memory {
 
     /// The numbers of the shared contents that blocks have, and the most there are.
     pub(crate) fn shared_contents(&self) -> (usize, impl Iterator<Item = u32>) {
-        let most = self.cache.as_ref().map_or(0, |cache| cache.entries.len());
-        let entries = self.cache.iter().flat_map(|cache| &cache.entries);
-        (most, entries.filter_map(|entry| entry.content.number()).map(|number| number as u32))
+        let cached = self.cache.iter().flat_map(|cache| cache.entries.iter().map(|entry| entry.content));
+        let of_tree = self.tree.iter().flat_map(|tree| tree.nodes.contents());
+        let most = self.cache.as_ref().map_or(0, |cache| cache.entries.len() as u64)
+            + self.tree.as_ref().map_or(0, |tree| tree.nodes.blocks());
+        (most as usize, cached.chain(of_tree).filter_map(Content::number).map(|number| number as u32))
     }
 
     /// Whether cached blocks are evicted in another order than that of the free queue.
@@ -178,12 +187,14 @@ impl Memory {
 
     /// Known contents that were lost to reuse.
     pub(crate) fn evictions(&self) -> u64 {
-        self.cache.as_ref().map_or(0, |cache| cache.lost.count)
+        let of_tree = self.tree.as_ref().map_or(0, |tree| tree.evictions);
+        self.cache.as_ref().map_or(of_tree, |cache| cache.lost.count)
     }
 
     /// Free blocks whose content the prefix cache keeps.
     pub(crate) fn cached_free(&self) -> u64 {
-        self.cache.as_ref().map_or(0, |cache| cache.known_free())
+        let of_tree = self.tree.as_ref().map_or(0, |tree| tree.nodes.unlocked());
+        self.cache.as_ref().map_or(of_tree, |cache| cache.known_free())
     }
 
     /// Free blocks that are certainly reused before the prefix cache loses a content.
@@ -193,7 +204,7 @@ impl Memory {
 
     /// Whether prefixes are cached.
     pub(crate) fn caches(&self) -> bool {
-        self.cache.is_some()
+        self.cache.is_some() || self.tree.is_some()
     }
 
     /// Allocates blocks for the decode set, or none at all.
@@ -226,21 +237,28 @@ impl Memory {
 
     /// Finds the blocks of the longest cached prefix of a sequence of `tokens`
     /// tokens, without its last token.
-    pub(crate) fn find(&self, owner: ContentOwner, tokens: u32, hits: &mut Vec<Block>) {
+    pub(crate) fn find(&self, owner: ContentOwner, tokens: u32, hits: &mut Hits) {
         hits.clear();
-        let Some(cache) = &self.cache else { return };
+        let Some(cache) = &self.cache else {
+            self.find_in_tree(owner, tokens - 1, hits);
+            return;
+        };
         for position in 0..(tokens - 1) / self.block_tokens {
             let Some(block) = cache.find(self.content(owner, position)) else { break };
-            hits.push(block);
+            hits.blocks.push(block);
         }
         if self.drops_last {
-            hits.pop();
+            hits.blocks.pop();
         }
     }
 
     /// Blocks that [`Self::find`] would find.
     pub(crate) fn matched(&self, owner: ContentOwner, tokens: u32) -> u32 {
-        let Some(cache) = &self.cache else { return 0 };
+        let Some(cache) = &self.cache else {
+            let mut hits = Hits::default();
+            self.find_in_tree(owner, tokens - 1, &mut hits);
+            return hits.len();
+        };
         let found = |&position: &u32| cache.find(self.content(owner, position)).is_some();
         let found = (0..(tokens - 1) / self.block_tokens).take_while(found).count() as u32;
         found.saturating_sub(u32::from(self.drops_last))
@@ -259,13 +277,15 @@ impl Memory {
     }
 
     /// How many of these blocks no request holds.
-    pub(crate) fn unheld(&self, hits: &[Block]) -> u64 {
-        let Some(cache) = &self.cache else { return 0 };
-        hits.iter().filter(|&&block| cache.is_free(block)).count() as u64
+    pub(crate) fn unheld(&self, hits: &Hits) -> u64 {
+        let Some(cache) = &self.cache else {
+            return self.tree.as_ref().map_or(0, |tree| tree.nodes.unlocked_of(&hits.found));
+        };
+        hits.blocks.iter().filter(|&&block| cache.is_free(block)).count() as u64
     }
 
     /// Gives a request the blocks that its lookup found.
-    pub(crate) fn adopt(&mut self, hits: &[Block], table: &mut BlockTable) {
+    pub(crate) fn adopt(&mut self, hits: &Hits, table: &mut BlockTable) {
         if self.caches() {
             self.adopt_cached(hits, table);
         }
@@ -273,24 +293,27 @@ impl Memory {
 
     /// As [`Self::adopt`], with a prefix cache.
     #[inline(never)]
-    fn adopt_cached(&mut self, hits: &[Block], table: &mut BlockTable) {
+    fn adopt_cached(&mut self, hits: &Hits, table: &mut BlockTable) {
         let unheld = self.unheld(hits);
-        let Some(cache) = &mut self.cache else { return };
-        for &block in hits {
+        let Some(cache) = &mut self.cache else {
+            self.adopt_from_tree(hits, table);
+            return;
+        };
+        for &block in &hits.blocks {
             cache.touch(block);
         }
         self.pool.take(unheld).expect("Invariant: free blocks that are hit are counted");
         let listed = table.listed_mut();
-        listed.blocks.extend_from_slice(hits);
-        self.given.iter_mut().for_each(|given| given.extend_from_slice(hits));
-        listed.registered = hits.len() as u32;
-        table.count = hits.len() as u64;
+        listed.blocks.extend_from_slice(&hits.blocks);
+        self.given.iter_mut().for_each(|given| given.extend_from_slice(&hits.blocks));
+        listed.registered = hits.len();
+        table.count = u64::from(hits.len());
         self.check();
     }
 
     /// Makes a request's full blocks known to the cache, up to `tokens` tokens, as far as their content is known.
     pub(crate) fn register(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
-        if self.caches() {
+        if self.cache.is_some() {
             self.register_cached(owner, tokens, table);
         }
     }
@@ -311,7 +334,7 @@ impl Memory {
     /// Assigns blocks to a request that has left the decode set, up to the table's
     /// count, and makes the full ones known, up to `tokens` tokens.
     pub(crate) fn assign(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
-        if self.caches() {
+        if self.cache.is_some() {
             self.assign_cached(owner, tokens, table);
         }
     }
@@ -335,8 +358,11 @@ impl Memory {
         returns: bool,
         table: &mut BlockTable,
     ) {
-        if self.caches() {
+        if self.cache.is_some() {
             self.release_cached(owner, tokens, returns, table);
+        } else if self.tree.is_some() {
+            rare();
+            self.release_to_tree(owner, tokens, true, table);
         } else {
             self.pool.give_back(table.count);
         }
@@ -410,13 +436,13 @@ mod tests {
     const FIRST: ContentOwner = ContentOwner { row: TraceRow(0), prompt: 12, known: 99 };
 
     fn memory(caches: bool) -> Memory {
-        let caching = caches.then_some(PrefixCacheConfig { unknown_first: true, evict: None });
+        let caching = caches.then_some(PrefixCacheConfig { unknown_first: true, evict: None, tree: None });
         Memory::new(10, 4, caching.as_ref(), Arc::new(Prefixes::none()))
     }
 
     #[test]
     fn a_request_that_returns_finds_its_full_blocks() {
-        let (mut memory, mut table, mut hits) = (memory(true), BlockTable::default(), Vec::new());
+        let (mut memory, mut table, mut hits) = (memory(true), BlockTable::default(), Hits::default());
         memory.allocate(3, &mut table).expect("all blocks are free");
         memory.release(FIRST, 10, true, &mut table);
         assert_eq!((memory.free(), table.count()), (10, 0));
@@ -444,7 +470,7 @@ mod tests {
     #[test]
     fn a_shared_block_is_freed_by_its_last_holder() {
         let mut memory = memory(true);
-        let (mut one, mut other, mut hits) = (BlockTable::default(), BlockTable::default(), Vec::new());
+        let (mut one, mut other, mut hits) = (BlockTable::default(), BlockTable::default(), Hits::default());
         memory.allocate(2, &mut one).expect("all blocks are free");
         memory.release(FIRST, 8, true, &mut one);
         memory.find(FIRST, 12, &mut hits);
@@ -460,12 +486,12 @@ mod tests {
 
     #[test]
     fn the_last_token_is_never_found() {
-        let (mut memory, mut table, mut hits) = (memory(true), BlockTable::default(), Vec::new());
+        let (mut memory, mut table, mut hits) = (memory(true), BlockTable::default(), Hits::default());
         memory.allocate(2, &mut table).expect("all blocks are free");
         memory.release(FIRST, 8, true, &mut table);
         for (tokens, found) in [(4, 0), (5, 1), (8, 1), (9, 2)] {
             memory.find(FIRST, tokens, &mut hits);
-            assert_eq!((hits.len(), memory.matched(FIRST, tokens)), (found, found as u32), "{tokens} tokens");
+            assert_eq!((hits.len(), memory.matched(FIRST, tokens)), (found, found), "{tokens} tokens");
         }
     }
 }

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::Memory;
-use crate::kv::{Block, BlockTable};
+use crate::kv::{Block, BlockTable, Hits};
 
 /// How many requests release each block, while that is only considered.
 #[derive(Debug, Default)]
@@ -29,9 +29,9 @@ impl Memory {
 
     /// How many of these blocks are held now, and by no request once those that
     /// `released` counts are released.
-    pub(crate) fn unheld_after(&self, hits: &[Block], released: &Released) -> u64 {
+    pub(crate) fn unheld_after(&self, hits: &Hits, released: &Released) -> u64 {
         let Some(cache) = &self.cache else { return 0 };
         let lost = |block: &&Block| released.times.get(*block) == Some(&cache.holders(**block));
-        hits.iter().filter(lost).count() as u64
+        hits.blocks.iter().filter(lost).count() as u64
     }
 }

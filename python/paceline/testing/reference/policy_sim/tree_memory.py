@@ -1,0 +1,177 @@
+"""The KV memory of one instance whose prefix cache is a radix tree.
+
+Follows SGLang 0.5.23: ``UnifiedRadixCache`` (``srt/mem_cache/unified_radix_cache.py``), ``SchedulePolicy``
+(``srt/managers/schedule_policy.py``) and ``release_req`` (``srt/managers/schedule_batch.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from itertools import count
+from typing import Any
+
+from paceline.testing.reference.policy_sim.contents import Contents
+from paceline.testing.reference.policy_sim.memory import Memory
+from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.settings import Settings
+from paceline.testing.reference.radix import Node, RadixTree
+
+
+class TreePool:
+    """The blocks of requests and those of the tree.
+
+    Attributes
+    ----------
+    own : set of int
+        Blocks of requests that the tree does not have.
+    """
+
+    def __init__(self, count: int, tree: RadixTree) -> None:
+        self.own: set[int] = set()
+        self.lost: list[Hashable] | None = None
+        self._count, self._tree = count, tree
+
+    @property
+    def known_free(self) -> int:
+        """Blocks that no request holds, and whose content could still be hit."""
+        return self._tree.unlocked
+
+    @property
+    def held(self) -> int:
+        """Blocks that at least one request holds."""
+        return len(self.own) + sum(len(node.blocks) for node in self._tree.nodes if node.locks)
+
+    @property
+    def free(self) -> int:
+        """Blocks that no request holds."""
+        return self._count - self.held
+
+    @property
+    def evictions(self) -> int:
+        """Blocks that were evicted from the tree."""
+        return self._tree.evictions
+
+
+class TreeMemory(Memory):
+    """Allocates blocks to requests, and frees them, beside a radix tree of those that were computed.
+
+    Blocks that are allocated while a step is formed are taken from the tree once it is (`settle`).
+    """
+
+    pool: TreePool  # type: ignore[assignment]
+
+    def __init__(self, blocks: int, settings: Settings, contents: Contents | None) -> None:
+        super().__init__(blocks, settings, contents)
+        assert settings.prefix_cache is not None
+        self._rules: dict[str, Any] = settings.prefix_cache["tree"]
+        self._tree = RadixTree()
+        self.pool = TreePool(blocks, self._tree)
+        self._numbers = count()
+        self._passes = 0
+        self._nodes: dict[Request, Node] = {}
+        self._inserted: dict[Request, int] = {}
+
+    def grow(self, request: Request, tokens: int) -> None:
+        """Give a request the blocks that it lacks for ``tokens`` tokens in all."""
+        new = [next(self._numbers) for _ in range(self.lacking(request, tokens))]
+        self.pool.own.update(new)
+        request.blocks += new
+
+    def settle(self) -> None:
+        """Evict as much as the allocations of the step that is formed take."""
+        self.make_room(0)
+
+    def make_room(self, blocks: int) -> None:
+        """Evict until so many blocks hold nothing, or no leaf is left."""
+        while self.pool.free - self._tree.unlocked < blocks and self._tree.evict():
+            pass
+
+    def give_up_cached(self) -> None:
+        """Evict all that no request holds."""
+        while self._tree.evict():
+            pass
+
+    # -- lookups ---------------------------------------------------------------------
+
+    def _names(self, request: Request, tokens: int) -> list[Hashable]:
+        return [self.name(request, position) for position in range(tokens // self._block_tokens)]
+
+    def hits(self, request: Request, tokens: int) -> list[int]:
+        """Return the blocks of the longest cached prefix of a request's ``tokens`` first tokens but one."""
+        found, equal = self._tree.find(self._names(request, tokens - 1))
+        blocks = [block for node in found[:-1] for block in node.blocks]
+        return blocks + found[-1].blocks[:equal] if found else []
+
+    def cached(self, request: Request) -> int:
+        """Return the tokens of a waiting request's sequence that a queue is sorted by, but the last."""
+        found, equal = self._tree.find(self._names(request, request.tokens))
+        blocks = sum(len(node.blocks) for node in found[:-1]) + equal
+        return min(blocks * self._block_tokens, request.tokens - 1)
+
+    def free_without(self, victims: list[Request], hits: list[int]) -> tuple[int, int]:
+        """Return the free blocks, and how many of ``hits`` no request holds."""
+        assert not victims, "no request is displaced where the prefix cache is a tree"
+        free = {block for node in self._tree.nodes if not node.locks for block in node.blocks}
+        return self.free, sum(block in free for block in hits)
+
+    def begin_pass(self, waiting: list[Request], *, sorts: bool) -> None:
+        """Use the prefixes of waiting requests: all where the queue is sorted by them, else now and then."""
+        if not waiting:
+            return
+        if sorts:
+            for request in waiting:
+                self._tree.match(self._names(request, request.tokens))
+            return
+        passes, self._passes = self._passes, self._passes + 1
+        if self._rules["passes"] and passes % self._rules["passes"] == 0:
+            for request in reversed(waiting[: self._rules["most"]]):
+                self._tree.match(self._names(request, request.tokens))
+
+    def look_up(self, request: Request) -> None:
+        """Use the prefix of a request that is to be admitted, whether it is or not."""
+        self._tree.match(self._names(request, request.tokens - 1))
+
+    def attach_prefix(self, request: Request, hits: list[int], *, counted: bool = True) -> None:
+        """Give a request that holds no block the blocks of its cached prefix."""
+        assert counted
+        self.queried_tokens += request.tokens
+        self.hit_tokens += len(hits) * self._block_tokens
+        node, blocks = self._tree.match(self._names(request, len(hits) * self._block_tokens))
+        assert blocks == hits
+        self._tree.lock(node)
+        self._nodes[request] = node
+        request.blocks, request.known = blocks, len(blocks)
+
+    # -- insertions and releases ---------------------------------------------------------------------
+
+    def register_full(self, request: Request, tokens: int) -> None:
+        """Do nothing: what a request is scheduled to compute is inserted once it is computed."""
+
+    def insert(self, request: Request) -> None:
+        """Insert what a request has computed; its output is apart from its prompt: it is evicted alone."""
+        names = self._names(request, request.computed)
+        blocks = request.blocks[: len(names)]
+        node, _ = self._tree.insert(names, blocks)
+        prompt = request.spec.prompt_tokens // self._block_tokens
+        if 0 < prompt < len(names):
+            self._tree.insert(names[:prompt], self._tree.blocks_of(node)[:prompt])
+        self.pool.own.difference_update(blocks)
+        request.blocks[: len(names)] = self._tree.blocks_of(node)
+        self._tree.unlock(self._nodes[request])
+        self._tree.lock(node)
+        self._nodes[request], request.known = node, len(names)
+        self._inserted[request] = request.computed
+
+    def release(self, request: Request) -> None:
+        """Insert what a request has computed since its latest insertion, and free its blocks."""
+        if request.computed > self._inserted.get(request, 0):
+            self.insert(request)
+        self.preempt(request)
+
+    def preempt(self, request: Request) -> None:
+        """Free a request's blocks, and insert none of them."""
+        self.leave_set(request)
+        self.pool.own.difference_update(request.blocks)
+        self._tree.unlock(self._nodes.pop(request))
+        self._inserted.pop(request, None)
+        request.blocks, request.known, request.memory = [], 0, None

@@ -1,0 +1,147 @@
+//! Cached prefixes: in which order the queue has them, and what becomes of a tree that has them.
+
+use rustc_hash::FxHashSet;
+
+use super::Effects;
+use crate::config::QueueOrder;
+use crate::hint::rare;
+use crate::instance::Part;
+use crate::instance::batch::Chunk;
+use crate::instance::queues::Queued;
+use crate::instance::request::Phase;
+use crate::kv::{ContentOwner, Hits};
+
+impl Effects<'_> {
+    /// Sorts the queue by the tokens that the prefix cache has of each request, if it is
+    /// in that order.
+    pub(in crate::instance) fn sort_by_cached_prefix(&mut self) {
+        let QueueOrder::LongestPrefix { most, shares } = self.on.settings.scheduler.order else { return };
+        if self.on.queues.waiting().len() > most {
+            return;
+        }
+        let gpu = self.on.kv.gpu();
+        let mut starts = FxHashSet::default();
+        let sequences: Vec<_> = self.on.queues.waiting().iter().map(|queued| self.sequence(queued)).collect();
+        let mut sequences = sequences.into_iter();
+        self.on.queues.waiting_mut().sort_by_key(most, |_| {
+            let Some((owner, tokens)) = sequences.next() else { return u32::MAX };
+            let cached = gpu.cached_tokens(owner, tokens);
+            if shares > 0 && cached <= shares {
+                // One that shares its start with a request before it has more cached once that has run.
+                let start = gpu.start(owner, tokens, shares);
+                if start.is_some_and(|start| !starts.insert(start)) {
+                    return u32::MAX;
+                }
+            }
+            u32::MAX - 1 - cached
+        });
+    }
+
+    /// The tokens that a queued request has to compute, and whose content they are.
+    fn sequence(&self, queued: Queued) -> (ContentOwner, u32) {
+        if let Some(slot) = queued.slot {
+            return (self.on.requests[slot].owner(), self.on.requests[slot].target());
+        }
+        let prompt = self.trace.prompt_tokens[queued.request.index()];
+        (ContentOwner::of_prompt(self.trace.origin(queued.request), prompt), prompt)
+    }
+
+    /// Has queued requests use the prefixes that a tree has of them: all where the queue is sorted by these.
+    pub(in crate::instance) fn use_queued_prefixes(&mut self) {
+        let waiting = self.on.queues.waiting().len();
+        if waiting == 0 {
+            return;
+        }
+        let sorts = match self.on.settings.scheduler.order {
+            QueueOrder::LongestPrefix { most, .. } => waiting <= most,
+            _ => false,
+        };
+        let Some(tree) = self.on.kv.tree_mut() else { return };
+        let most = if sorts { waiting } else { tree.count_pass() };
+        if most == 0 {
+            return;
+        }
+        let mut front = self.on.queues.waiting().in_order();
+        front.truncate(most as usize);
+        if !sorts {
+            front.reverse();
+        }
+        for queued in front {
+            let (owner, tokens) = self.sequence(queued);
+            if let Some(tree) = self.on.kv.tree_mut() {
+                tree.use_prefix(owner, tokens);
+            }
+        }
+    }
+
+    /// Has a request that was looked up for its admission use the prefix that a tree has of it.
+    pub(in crate::instance) fn use_found(&mut self, hits: &mut Hits) {
+        if let Some(tree) = self.on.kv.tree_mut() {
+            rare();
+            tree.use_found(hits);
+        }
+    }
+
+    /// Inserts into a tree what the prefills of a step have computed: of those that are through before that of the others.
+    /// `beside`: decodes ran in the step.
+    pub(super) fn insert_chunks(&mut self, chunks: &[Chunk], beside: bool) {
+        let beside = beside || chunks.iter().any(|chunk| chunk.part == Part::Decode);
+        let prefills = || chunks.iter().filter(|chunk| chunk.part != Part::Decode).map(|chunk| chunk.slot);
+        let (continuing, through): (Vec<_>, Vec<_>) =
+            prefills().partition(|&slot| self.on.requests[slot].phase == Phase::Prefilling);
+        let Some(tree) = self.on.kv.tree_mut() else { return };
+        let first = tree.take_rows(through.len() as i64, beside);
+        for (row, &slot) in (first..).zip(&through) {
+            self.on.requests[slot].blocks.set_row(row);
+        }
+        for slot in through.into_iter().chain(continuing) {
+            let state = &mut self.on.requests[slot];
+            let (owner, computed) = (state.owner(), state.computed);
+            if let Some(tree) = self.on.kv.tree_mut() {
+                tree.insert(owner, computed, &mut state.blocks);
+            }
+        }
+    }
+
+    /// Sorts the rows of the batch as victims are chosen: those that have generated the most first, of equal ones those with
+    /// the shortest prompts.
+    pub(in crate::instance) fn sort_rows(&mut self) {
+        if !self.on.kv.gpu().is_tree() {
+            return;
+        }
+        rare();
+        let mut decoding = self.on.decoding_in_order();
+        decoding.sort_by_cached_key(|&slot| {
+            let state = &self.on.requests[slot];
+            (std::cmp::Reverse(self.on.seen_generated(slot)), state.prompt, state.blocks.row())
+        });
+        let Some(tree) = self.on.kv.tree_mut() else { return };
+        let first = tree.take_rows(decoding.len() as i64, false);
+        for (row, slot) in (first..).zip(decoding) {
+            self.on.requests[slot].blocks.set_row(row);
+        }
+    }
+
+    /// Evicts from a tree what the blocks take that were allocated.
+    pub(in crate::instance) fn settle_prefixes(&mut self) {
+        if let Some(tree) = self.on.kv.tree_mut() {
+            rare();
+            tree.settle();
+        }
+    }
+
+    /// Evicts all from a tree that no request holds.
+    pub(in crate::instance) fn evict_unheld(&mut self) {
+        if let Some(tree) = self.on.kv.tree_mut() {
+            rare();
+            tree.evict_unheld();
+        }
+    }
+
+    /// Evicts from a tree until so many blocks hold nothing, or it has none to evict.
+    pub(in crate::instance) fn make_room(&mut self, blocks: u64) {
+        if let Some(tree) = self.on.kv.tree_mut() {
+            tree.make_room(blocks);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Lookups and preemptions, and a tree of cached prefixes.
+//!
+//! Source: `sglang` 0.5.23, `srt/managers/schedule_policy.py` (`calc_priority`) and `srt/managers/schedule_batch.py`
+//! (`retract_decode`).
+
+use super::Stages;
+use crate::hint::rare;
+use crate::instance::request::Phase;
+
+impl Stages<'_> {
+    /// Passes over the queue before requests are admitted, if a seat is free or a prompt continues.
+    pub(super) fn pass_queue(&mut self) {
+        if !self.effects.kv.gpu().is_tree() {
+            return;
+        }
+        rare();
+        let requests = &self.effects.requests;
+        let continues = |&slot: &_| requests[slot].phase == Phase::Prefilling;
+        if self.seats_taken() < self.effects.settings.scheduler.max_num_seqs
+            || self.effects.batch.outside().iter().any(continues)
+        {
+            self.effects.use_queued_prefixes();
+        }
+    }
+
+    /// Gives up cached prefixes, as not all decodes find blocks: requests are going to be preempted.
+    pub(super) fn give_up_prefixes(&mut self) {
+        self.effects.evict_unheld();
+    }
+
+    /// Makes room for the coming tokens of the decodes that are left after a preemption. Those of the first `reached`
+    /// requests have the blocks of this step already.
+    pub(super) fn make_room_for_decodes(&mut self, reached: usize) {
+        if !self.effects.kv.gpu().is_tree() {
+            return;
+        }
+        rare();
+        let Some(reserve) = self.effects.reserve.as_deref() else { return };
+        let block = self.effects.settings.block.tokens();
+        let decoding = self.effects.decoding_in_order();
+        let tokens = reserve.coming(decoding.len() as u64);
+        let order = self.effects.batch.order();
+        let set = self.effects.batch.decode_set();
+        let grown = (0..reached.min(order.len())).filter(|&at| {
+            let state = &self.effects.requests[order.slot(at)];
+            match state.phase {
+                Phase::Decoding => set.needed_blocks(state) > 0,
+                Phase::Stalled => state.computed.is_multiple_of(block),
+                _ => false,
+            }
+        });
+        let room = tokens.div_ceil(u64::from(block)).saturating_sub(grown.count() as u64);
+        self.effects.make_room(room);
+    }
+}

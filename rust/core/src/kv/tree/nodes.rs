@@ -1,0 +1,282 @@
+//! The nodes of a radix tree, and what lookups, insertions, locks and evictions change in them.
+
+use rustc_hash::FxHashMap;
+
+use super::leaves::Leaves;
+use crate::kv::content::Content;
+
+/// The number of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct NodeId(u32);
+
+impl NodeId {
+    /// The root, which has no blocks.
+    const ROOT: Self = Self(0);
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Consecutive blocks of a prefix.
+#[derive(Debug, Clone, Default)]
+struct Node {
+    /// The contents of the blocks.
+    contents: Vec<Content>,
+    above: NodeId,
+    /// Nodes below it.
+    children: u32,
+    /// Requests whose path it is on.
+    locks: u32,
+    /// When it was used last.
+    used: u64,
+}
+
+impl Node {
+    fn blocks(&self) -> u64 {
+        self.contents.len() as u64
+    }
+}
+
+/// The cached prefix that a lookup found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Found {
+    /// Blocks of the prefix.
+    pub(crate) blocks: u32,
+    /// The last node of it, and how many blocks of that node it has.
+    end: (NodeId, u32),
+}
+
+/// See [the module](super).
+#[derive(Debug, Clone)]
+pub(crate) struct RadixTree {
+    /// The nodes, the root first; some are unused.
+    nodes: Vec<Node>,
+    /// The unused nodes.
+    unused: Vec<NodeId>,
+    /// The nodes but the root, by the key of their first content.
+    by_first: FxHashMap<u64, NodeId>,
+    leaves: Leaves,
+    /// Blocks of all nodes, and of those that no request has locked.
+    blocks: u64,
+    unlocked: u64,
+    /// The number of uses so far.
+    uses: u64,
+}
+
+impl Default for RadixTree {
+    fn default() -> Self {
+        Self {
+            nodes: vec![Node::default()],
+            unused: Vec::new(),
+            by_first: FxHashMap::default(),
+            leaves: Leaves::default(),
+            blocks: 0,
+            unlocked: 0,
+            uses: 0,
+        }
+    }
+}
+
+impl RadixTree {
+    /// Blocks of nodes that no request has locked.
+    pub(crate) fn unlocked(&self) -> u64 {
+        self.unlocked
+    }
+
+    /// Blocks of nodes that requests have locked.
+    pub(crate) fn locked(&self) -> u64 {
+        self.blocks - self.unlocked
+    }
+
+    /// Blocks of all nodes.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// The contents of all blocks.
+    pub(crate) fn contents(&self) -> impl Iterator<Item = Content> {
+        self.nodes.iter().flat_map(|node| node.contents.iter().copied())
+    }
+
+    /// Finds the longest cached prefix of a sequence of `blocks` blocks.
+    pub(crate) fn find(&self, blocks: u32, content: impl Fn(u32) -> Content) -> Found {
+        let mut found = Found::default();
+        while found.blocks < blocks {
+            let Some(&id) = self.by_first.get(&content(found.blocks).key()) else { break };
+            let equal = self.equal(id, found.blocks, blocks, &content);
+            found.blocks += equal;
+            found.end = (id, equal);
+            if u64::from(equal) < self.nodes[id.index()].blocks() {
+                break;
+            }
+        }
+        found
+    }
+
+    /// How many leading blocks of a node a sequence of `blocks` blocks has, which begin at `from`.
+    fn equal(&self, id: NodeId, from: u32, blocks: u32, content: &impl Fn(u32) -> Content) -> u32 {
+        let contents = &self.nodes[id.index()].contents;
+        let most = contents.len().min((blocks - from) as usize);
+        let (mut equal, mut unequal) = (0, most);
+        // Where a content is equal, so are those before it.
+        while equal < unequal {
+            let middle = equal + (unequal - equal) / 2;
+            if contents[middle] == content(from + middle as u32) {
+                equal = middle + 1;
+            } else {
+                unequal = middle;
+            }
+        }
+        equal as u32
+    }
+
+    /// How many blocks of a prefix no request has locked.
+    pub(crate) fn unlocked_of(&self, found: &Found) -> u64 {
+        let (end, equal) = found.end;
+        if self.nodes[end.index()].locks > 0 {
+            return 0;
+        }
+        // Whatever is above a locked node is locked, too.
+        let above = self.path(end).skip(1).take_while(|id| self.nodes[id.index()].locks == 0);
+        u64::from(equal) + above.map(|id| self.nodes[id.index()].blocks()).sum::<u64>()
+    }
+
+    /// The nodes from one up to the root, without the root.
+    fn path(&self, from: NodeId) -> impl Iterator<Item = NodeId> {
+        let within = |id: NodeId| (id != NodeId::ROOT).then_some(id);
+        std::iter::successors(within(from), move |id| within(self.nodes[id.index()].above))
+    }
+
+    /// Uses a prefix that was found just now, whose last node ends with it from then on. Returns that node.
+    pub(crate) fn use_prefix(&mut self, found: &mut Found) -> NodeId {
+        let (end, equal) = found.end;
+        if end == NodeId::ROOT {
+            return end;
+        }
+        let whole = u64::from(equal) == self.nodes[end.index()].blocks();
+        let end = if whole { end } else { self.split(end, equal) };
+        found.end.0 = end;
+        // The nodes above are used before those below.
+        self.uses += self.path(end).count() as u64;
+        let (mut id, mut use_) = (end, self.uses);
+        while id != NodeId::ROOT {
+            self.reuse(id, use_);
+            use_ -= 1;
+            id = self.nodes[id.index()].above;
+        }
+        end
+    }
+
+    /// Inserts a sequence of `blocks` blocks. Returns its last node.
+    pub(crate) fn insert(&mut self, blocks: u32, content: impl Fn(u32) -> Content) -> NodeId {
+        let (mut above, mut at) = (NodeId::ROOT, 0);
+        while at < blocks {
+            let Some(&id) = self.by_first.get(&content(at).key()) else {
+                return self.add(above, (at..blocks).map(content).collect());
+            };
+            self.uses += 1;
+            self.reuse(id, self.uses);
+            let equal = self.equal(id, at, blocks, &content);
+            let whole = u64::from(equal) == self.nodes[id.index()].blocks();
+            above = if whole { id } else { self.split(id, equal) };
+            at += equal;
+        }
+        above
+    }
+
+    /// Notes when a node was used last.
+    fn reuse(&mut self, id: NodeId, use_: u64) {
+        let before = std::mem::replace(&mut self.nodes[id.index()].used, use_);
+        self.leaves.reuse(before, use_);
+    }
+
+    /// Adds an unlocked leaf.
+    fn add(&mut self, above: NodeId, contents: Vec<Content>) -> NodeId {
+        self.uses += 1;
+        let (blocks, used) = (contents.len() as u64, self.uses);
+        let first = contents[0].key();
+        let id = self.place(Node { contents, above, children: 0, locks: 0, used });
+        self.by_first.insert(first, id);
+        self.leaves.remove(self.nodes[above.index()].used);
+        self.nodes[above.index()].children += 1;
+        self.leaves.add(used, id);
+        self.blocks += blocks;
+        self.unlocked += blocks;
+        id
+    }
+
+    /// Splits a node after `length` blocks. Returns the new node, which has these.
+    fn split(&mut self, id: NodeId, length: u32) -> NodeId {
+        let node = &mut self.nodes[id.index()];
+        let rest = node.contents.split_off(length as usize);
+        let contents = std::mem::replace(&mut node.contents, rest);
+        let (first, next) = (contents[0].key(), node.contents[0].key());
+        let (above, locks) = (node.above, node.locks);
+        self.uses += 2;
+        let new = self.place(Node { contents, above, children: 1, locks, used: self.uses - 1 });
+        self.nodes[id.index()].above = new;
+        self.reuse(id, self.uses);
+        self.by_first.insert(first, new);
+        self.by_first.insert(next, id);
+        new
+    }
+
+    fn place(&mut self, node: Node) -> NodeId {
+        if let Some(id) = self.unused.pop() {
+            self.nodes[id.index()] = node;
+            return id;
+        }
+        self.nodes.push(node);
+        NodeId(self.nodes.len() as u32 - 1)
+    }
+
+    /// Keeps the path to a node from eviction.
+    pub(crate) fn lock(&mut self, end: NodeId) {
+        let mut id = end;
+        while id != NodeId::ROOT {
+            let node = &mut self.nodes[id.index()];
+            if node.locks == 0 {
+                self.unlocked -= node.blocks();
+                self.leaves.remove(node.used);
+            }
+            node.locks += 1;
+            id = node.above;
+        }
+    }
+
+    /// Takes a lock back.
+    pub(crate) fn unlock(&mut self, end: NodeId) {
+        let mut id = end;
+        while id != NodeId::ROOT {
+            let node = &mut self.nodes[id.index()];
+            node.locks -= 1;
+            if node.locks == 0 {
+                self.unlocked += node.blocks();
+                if node.children == 0 {
+                    self.leaves.add(node.used, id);
+                }
+            }
+            id = node.above;
+        }
+    }
+
+    /// Evicts the unlocked leaf that was used the longest ago. Returns its contents; none, if there is no such leaf.
+    pub(crate) fn evict(&mut self) -> Vec<Content> {
+        let Some(id) = self.leaves.pop() else { return Vec::new() };
+        let Node { contents, above, .. } = std::mem::take(&mut self.nodes[id.index()]);
+        self.unused.push(id);
+        self.by_first.remove(&contents[0].key());
+        self.blocks -= contents.len() as u64;
+        self.unlocked -= contents.len() as u64;
+        let node = &mut self.nodes[above.index()];
+        node.children -= 1;
+        if above != NodeId::ROOT && node.children == 0 && node.locks == 0 {
+            self.leaves.add(node.used, above);
+        }
+        contents
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,14 @@
+//! The place of a request in a tree.
+
+use super::NodeId;
+
+/// The place of a request in a tree.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TreePlace {
+    /// The last node of the path that it locks.
+    pub(in crate::kv) end: NodeId,
+    /// Its computed tokens as they were inserted last.
+    pub(in crate::kv) inserted: u32,
+    /// Its row in the batch: behind all others until it decodes.
+    pub(in crate::kv) row: i64,
+}
