@@ -12,7 +12,13 @@ from paceline.policies.sglang import sglang
 
 __all__ = ["FIELDS", "columns", "instance", "steps"]
 
-FIELDS = ("start (ns)", "scheduled [request, tokens, computed before]", "preempted", "free blocks")
+FIELDS = (
+    "start (ns)",
+    "scheduled [request, tokens, computed before]",
+    "preempted",
+    "free blocks",
+    "decided (ns)",
+)
 
 
 def instance(log: DecisionLog) -> dict[str, Any]:

@@ -118,9 +118,10 @@ def sglang(
     made (``tests/conformance/logs/sglang``). A request's ``max_new_tokens`` is its output's
     length in the trace. Not modelled: priorities; ``max_prefill_tokens``; the simulation of
     ends that admissions make with ``ignore_eos`` and no cache. Set ``block_tokens=1`` of the
-    instance for its page size. Beside ``hierarchical_cache`` and ``overlap_schedule`` the
-    prefix cache is vLLM's, hit from the moment a block is scheduled and evicted block by
-    block. The hierarchical cache is that of ``srt/mem_cache/unified_radix_cache.py`` and
+    instance for its page size. Beside ``hierarchical_cache`` the prefix cache is vLLM's, hit
+    from the moment a block is scheduled and evicted block by block. Under
+    ``overlap_schedule`` a request that is retracted keeps the token that is under way. The
+    hierarchical cache is that of ``srt/mem_cache/unified_radix_cache.py`` and
     ``srt/managers/cache_controller.py``, with pages as large as blocks.
     """
     if schedule_policy not in _ORDERS:
@@ -128,7 +129,7 @@ def sglang(
         raise PolicyError(f"schedule_policy must be one of {legal}, was {schedule_policy!r}")
     if schedule_policy == "lpm" and not prefix_caching:
         raise PolicyError("prefix_caching must be True where schedule_policy is 'lpm', was False")
-    cache = _cache(prefix_caching, hierarchical=hierarchical_cache, ahead=overlap_schedule)
+    cache = _cache(prefix_caching, hierarchical=hierarchical_cache)
     scheduler = Scheduler(
         max_num_batched_tokens=chunked_prefill_size,
         max_num_seqs=max_running_requests,
@@ -146,7 +147,7 @@ def sglang(
     return Policy(name=f"sglang-{schedule_policy}", scheduler=scheduler, on_arrival=routing)
 
 
-def _cache(caching: bool | PrefixCache, *, hierarchical: bool, ahead: bool) -> PrefixCache | None:
+def _cache(caching: bool | PrefixCache, *, hierarchical: bool) -> PrefixCache | None:
     """Return the prefix cache, with the host's memory below it."""
     if hierarchical:
         if caching is not True:
@@ -156,7 +157,7 @@ def _cache(caching: bool | PrefixCache, *, hierarchical: bool, ahead: bool) -> P
         host = Host(ratio=2.0, write="through", overlap="layers", prompt_only=False, poll="end")
         return PrefixCache(unknown_first=True, tiers=[host])
     if isinstance(caching, bool):
-        return PrefixCache(tree=None if ahead else RadixTree()) if caching else None
+        return PrefixCache(tree=RadixTree()) if caching else None
     for tier in caching.tiers:
         if isinstance(tier, Store):
             if tier.prefetch is None:

@@ -325,7 +325,7 @@ def _check_limits(scheduler: Composition) -> None:
 
 
 def _check_tree(scheduler: Composition) -> None:
-    """Refuse a tree of prefixes where admissions are tried at each step, or steps are decided ahead."""
+    """Refuse a tree of prefixes where admissions are tried at each step."""
     if scheduler.prefix_cache is None or scheduler.prefix_cache.tree is None:
         return
     tree = scheduler.prefix_cache.tree
@@ -334,8 +334,6 @@ def _check_tree(scheduler: Composition) -> None:
             "tree of prefix_cache must be None unless there is an output_reserve, beside which admissions "
             f"are not tried again before there is room, was {tree!r}"
         )
-    if scheduler.schedule_ahead:
-        raise PolicyError(f"tree of prefix_cache must be None beside schedule_ahead, was {tree!r}")
 
 
 def _check_reserve(scheduler: Composition) -> None:

@@ -138,8 +138,6 @@ def unranked_scheduler(source: Source) -> Wire:
         allocation = "chunk_if_output_fits"
     cached = source.chance(0.65)
     cache = _cache(source, tree=reserves) if cached else None
-    # What else is refused beside a tree is refused by itself often enough.
-    ahead = not (cache and "tree" in cache) and source.chance(0.35)
     most = limits(source, chunked=_cuts(several))
     return {
         **most,
@@ -155,7 +153,7 @@ def unranked_scheduler(source: Source) -> Wire:
         "preemption": preemption.preemption(source, swaps=swaps),
         "requeue_late": source.chance(0.4),
         "prefix_cache": cache,
-        "schedule_ahead": ahead,
+        "schedule_ahead": source.chance(0.35),
         **({"receive_interval": source.pick((2, 3, 5, 9))} if source.chance(0.25) else {}),
         "requeue_last": source.chance(0.8 if reserves else 0.1),
         "output_reserve": output_reserve(source) if reserves and source.chance(0.85) else None,

@@ -26,9 +26,6 @@ impl SchedulerConfig {
                         not tried again before there is some";
             return Err(("prefix_cache.tree", rule));
         }
-        if self.schedule_ahead {
-            return Err(("prefix_cache.tree", "must be null where steps are decided ahead"));
-        }
         Ok(())
     }
 }
@@ -79,7 +76,5 @@ mod tests {
         let reserve = ReserveConfig { first: 1, least: 1, steps: 1, after: 1, clip: 1 };
         config.instances[0].scheduler.output_reserve = Some(reserve);
         assert_eq!((said(&config), config.check_prefix_trees()), (None, Ok(())));
-        config.instances[0].scheduler.schedule_ahead = true;
-        assert_eq!(said(&config), Some("prefix_cache.tree"));
     }
 }

@@ -47,6 +47,13 @@ def recall_ended(state: State) -> None:
         request.place = "running"
 
 
+def insert_computed(state: State) -> None:
+    """Insert the prompts that are through into the prefix tree, as their results are known."""
+    for request in state.computed:
+        state.memory.insert(request)
+    state.computed.clear()
+
+
 def end_decision(state: State, discarded: list[Request] | None = None) -> bool:
     """Free the blocks that the decision still counted as held, and make known what it did not know.
 
@@ -60,6 +67,7 @@ def end_decision(state: State, discarded: list[Request] | None = None) -> bool:
         if request.running:
             state.memory.register_known(request)
     state.unseen.clear()
+    insert_computed(state)
     for request in state.ended:
         _leave(state, request)
     state.ended.clear()
@@ -97,8 +105,9 @@ def preempt_ended(state: State, request: Request, step: Step) -> None:
 def forget_outcome(state: State, request: Request) -> None:
     """Drop what the decision does not know of a request that is preempted, or leaves the instance."""
     request.hidden, request.given_up = 0, 0
-    if request in state.unseen:
-        state.unseen.remove(request)
+    for hidden in (state.unseen, state.computed):
+        if request in hidden:
+            hidden.remove(request)
 
 
 def _leave(state: State, request: Request) -> None:

@@ -10,6 +10,7 @@ from paceline.testing.reference.policy_sim.async_arrivals import (
     catch_up,
     end_decision,
     forget_outcome,
+    insert_computed,
     note_step,
     recall_ended,
     receive_all,
@@ -212,7 +213,9 @@ class Scheduler:
             if accumulators is not None and request.done:
                 accumulators.left_batch(request, finished=request.finished)
             if step.parts[request] in ("admitted", "chunk"):
-                self.memory.insert(request)
+                state.computed.append(request)
+                if not self.settings.schedule_ahead:
+                    insert_computed(state)
             if request.done:
                 request.place = "gone"
                 self._end(request)
@@ -366,7 +369,10 @@ class Scheduler:
                 step.decodes_reached = True
                 if settings.exclusive_prefill and step.prefills:
                     return
-                if stage.get("sits_out") and step.prefills and self._lacks_blocks():
+                sits_out = stage.get("sits_out") and step.prefills
+                # No step of decodes is decided before the blocks of requests that have ended are free.
+                awaits = state.reserve is not None and state.ended
+                if (sits_out or awaits) and self._lacks_blocks():
                     self.memory.give_up_cached()
                     return
                 # Prefills of the current layered batch are in the step, wherever their stage is.

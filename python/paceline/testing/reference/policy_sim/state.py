@@ -60,6 +60,8 @@ class State:
     deferred : list of Request or of blocks with their request
         Finished requests, and blocks that another instance has read, in the order of these events: the next
         decision still counts them as held.
+    computed : list of Request
+        Requests whose prompts are through with the latest step, and are not in the prefix tree yet.
     dropped : list of Request
         Requests that can never be admitted, and that the instance has not removed yet.
     loaded : list of int
@@ -97,6 +99,7 @@ class State:
     ended: list[Request] = field(default_factory=list)
     unseen: list[Request] = field(default_factory=list)
     deferred: list[Request | tuple[list[int], Request]] = field(default_factory=list)
+    computed: list[Request] = field(default_factory=list)
     dropped: list[Request] = field(default_factory=list)
     loaded: list[int] = field(default_factory=list)
     loads: int = 0

@@ -42,6 +42,7 @@ impl Effects<'_> {
     #[inline(never)]
     pub(super) fn end_decision(&mut self, runs: bool, now: Ticks) {
         self.learn_outcomes();
+        self.insert_deferred();
         let deferred = self.on.queues.ahead_mut().take_deferred();
         for &slot in &deferred {
             self.give_up_seat(slot);
@@ -118,6 +119,10 @@ impl Effects<'_> {
         if let Some(unseen) = &mut self.on.unseen {
             rare();
             unseen.forget(slot);
+        }
+        if self.on.kv.gpu().is_tree() {
+            rare();
+            self.on.queues.ahead_mut().cancel_insertion(slot);
         }
     }
 

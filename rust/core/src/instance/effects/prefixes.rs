@@ -8,7 +8,7 @@ use crate::hint::rare;
 use crate::instance::Part;
 use crate::instance::batch::Chunk;
 use crate::instance::queues::Queued;
-use crate::instance::request::Phase;
+use crate::instance::request::{Phase, Slot};
 use crate::kv::{ContentOwner, Hits};
 
 impl Effects<'_> {
@@ -94,12 +94,28 @@ impl Effects<'_> {
         for (row, &slot) in (first..).zip(&through) {
             self.on.requests[slot].blocks.set_row(row);
         }
-        for slot in through.into_iter().chain(continuing) {
-            let state = &mut self.on.requests[slot];
-            let (owner, computed) = (state.owner(), state.computed);
-            if let Some(tree) = self.on.kv.tree_mut() {
-                tree.insert(owner, computed, &mut state.blocks);
-            }
+        if self.on.settings.scheduler.schedule_ahead {
+            // The outcome of the step is not known to the next one. A prompt that continues is cut by that one.
+            through.into_iter().for_each(|slot| self.on.queues.ahead_mut().defer_insertion(slot));
+        } else {
+            through.into_iter().for_each(|slot| self.insert_computed(slot));
+        }
+        continuing.into_iter().for_each(|slot| self.insert_computed(slot));
+    }
+
+    /// Inserts into a tree the prompts that are through, and that the step which was decided did not know to be.
+    pub(super) fn insert_deferred(&mut self) {
+        for slot in self.on.queues.ahead_mut().take_computed() {
+            self.insert_computed(slot);
+        }
+    }
+
+    /// Inserts into a tree what a request has computed.
+    fn insert_computed(&mut self, slot: Slot) {
+        let state = &mut self.on.requests[slot];
+        let (owner, computed) = (state.owner(), state.computed);
+        if let Some(tree) = self.on.kv.tree_mut() {
+            tree.insert(owner, computed, &mut state.blocks);
         }
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct AsyncArrivals {
     /// How many of them keep their seat until then, too: those that ended with the
     /// latest step.
     seats: u64,
+    /// Requests whose prompts are through, and are inserted into a tree once the next step is decided.
+    computed: Vec<Slot>,
     /// When the latest step started.
     started: Ticks,
 }
@@ -80,9 +82,24 @@ impl AsyncArrivals {
         self.seats -= 1;
     }
 
-    /// Whether blocks are kept.
+    /// Keeps a request whose prompt is through until the next step is decided.
+    pub(crate) fn defer_insertion(&mut self, slot: Slot) {
+        self.computed.push(slot);
+    }
+
+    /// Removes a request whose prompt is not inserted, as it is preempted or leaves.
+    pub(crate) fn cancel_insertion(&mut self, slot: Slot) {
+        self.computed.retain(|&other| other != slot);
+    }
+
+    /// Removes and returns the requests whose prompts are to be inserted now.
+    pub(crate) fn take_computed(&mut self) -> Vec<Slot> {
+        std::mem::take(&mut self.computed)
+    }
+
+    /// Whether blocks are kept, or may be freed by an insertion.
     pub(crate) fn defers(&self) -> bool {
-        !self.deferred.is_empty()
+        !(self.deferred.is_empty() && self.computed.is_empty())
     }
 
     /// Seats that are kept.

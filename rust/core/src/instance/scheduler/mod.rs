@@ -280,6 +280,11 @@ impl<'a> Stages<'a> {
                     self.effects.pause_decode_set(now);
                     return false;
                 }
+                Stage::Decodes { .. } if self.awaits_departures() => {
+                    rare();
+                    self.effects.evict_unheld();
+                    return false;
+                }
                 Stage::Decodes { charged, seated, over_prefills, .. } => {
                     rare();
                     let prefills = if seated { self.effects.batch.scheduled().count() as u64 } else { 0 };

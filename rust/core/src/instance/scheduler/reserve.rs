@@ -130,6 +130,14 @@ impl Stages<'_> {
             && self.blocks_of_decodes() > self.effects.kv.free()
     }
 
+    /// Whether no step of decodes is decided ahead, as not all find blocks and requests that have ended hold some: the step is
+    /// decided once their blocks are free (`update_running_batch` in `srt/managers/scheduler.py`).
+    pub(super) fn awaits_departures(&self) -> bool {
+        self.effects.reserve.is_some()
+            && self.effects.queues.ahead().seats() > 0
+            && self.blocks_of_decodes() > self.effects.kv.free()
+    }
+
     /// Blocks that the next tokens of all decodes need.
     fn blocks_of_decodes(&self) -> u64 {
         let requests = &self.effects.requests;
