@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from paceline.policy.pipelines import Pipelined
     from paceline.policy.policy import Policy
     from paceline.policy.pools import Pools
+    from paceline.policy.prompt_batches import PromptBatch
     from paceline.policy.python_routers import per_replay
     from paceline.policy.queues import Class, Displace, Levels, Quantum, Refresh
     from paceline.policy.reserves import OutputReserve
@@ -94,6 +95,7 @@ __all__ = [
     "Prefills",
     "PrefixCache",
     "PrefixIndex",
+    "PromptBatch",
     "PromptTree",
     "Quantum",
     "Recompute",
@@ -168,6 +170,7 @@ attach(
         "pipelines": ("Pipelined",),
         "policy": ("Policy",),
         "pools": ("Pools",),
+        "prompt_batches": ("PromptBatch",),
         "python_routers": ("per_replay",),
         "queues": ("Class", "Displace", "Levels", "Quantum", "Refresh"),
         "reserves": ("OutputReserve",),

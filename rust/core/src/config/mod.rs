@@ -19,6 +19,7 @@ mod links;
 mod nesting;
 mod pipeline;
 mod pools;
+mod prompt_batch;
 mod ranking;
 mod reserve;
 mod routers;
@@ -46,6 +47,7 @@ pub(crate) use links::{LEAST_RATE, MOST_RATE};
 pub use links::{Links, Pair, Port, Speed};
 pub use pipeline::PipelineConfig;
 pub use pools::Leaving;
+pub use prompt_batch::PromptBatch;
 pub(crate) use ranking::LAST_LEVEL;
 pub use ranking::{Class, Levels, Ranking, Refresh};
 pub use reserve::ReserveConfig;
@@ -209,6 +211,7 @@ impl Config {
         self.check_tiers()?;
         self.check_stores()?;
         self.check_pipelines()?;
+        self.check_prompt_batches()?;
         self.check_overlap()?;
         self.check_routing()
     }

@@ -21,6 +21,7 @@ mod offers;
 mod outputs;
 mod planned;
 mod preempt;
+mod prompt_batch;
 mod reserve;
 mod resume;
 mod select;
@@ -302,6 +303,7 @@ impl<'a> Stages<'a> {
                     if (unless_preempted && self.draft.has_preempted())
                         || (unless_swapped && !self.effects.queues.swapped().is_empty())
                         || gather.is_some_and(|gather| !self.has_gathered(gather))
+                        || self.holds_prompts()
                     {
                         continue;
                     }
