@@ -61,6 +61,9 @@ class EngineHost:
         Seconds of each step for each request that runs in it.
     prompt_step_s
         Seconds that a step with prompt tokens takes at least.
+    latent_layer_s
+        Seconds to launch a layer with latent attention (MLA) of a step with prompt tokens, if these are not
+        in CUDA graphs: the step takes at least as long as all launches. Not counted in lockstep.
     flags
         The flags of the servers on which it was measured.
     kernels
@@ -92,13 +95,14 @@ class EngineHost:
     step_s: float = 0.0
     request_s: float = 0.0
     prompt_step_s: float = 0.0
+    latent_layer_s: float = 0.0
     flags: str = ""
     kernels: str = ""
     source: str = ""
     spread: str = ""
 
     def __post_init__(self) -> None:
-        for field in ("frontend_s", "step_s", "request_s", "prompt_step_s"):
+        for field in ("frontend_s", "step_s", "request_s", "prompt_step_s", "latent_layer_s"):
             _check.seconds(f"{field} of host {self.name!r}", getattr(self, field))
 
     @classmethod
@@ -224,7 +228,8 @@ class EngineHost:
                 f"frontend_s of a Cluster must be 0 beside the host {self.name!r}, which has "
                 f"{self.frontend_s} s, was {cluster.frontend_s}"
             )
-        distinct = {one: self._beside(one) for one in dict.fromkeys(cluster.instances)}
+        launched = replace(self, latent_layer_s=0.0) if cluster.lockstep else self
+        distinct = {one: launched._beside(one) for one in dict.fromkeys(cluster.instances)}
         return replace(
             cluster,
             instances=tuple(distinct[one] for one in cluster.instances),
@@ -233,7 +238,9 @@ class EngineHost:
 
     def _beside(self, instance: Instance) -> Instance:
         """Return an instance whose steps take the host's time, too, and have the larger least time."""
-        floor = max(instance.prompt_step_s, self.prompt_step_s)
+        model = instance.resolved_model if self.latent_layer_s else None
+        layers = 0 if model is None or model.latent is None else model.layers
+        floor = max(instance.prompt_step_s, self.prompt_step_s, layers * self.latent_layer_s)
         instance = replace(instance, prompt_step_s=floor) if floor != instance.prompt_step_s else instance
         if not (self.step_s or self.request_s):
             return instance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from paceline import Affine, Cluster, ConfigError, Instance, Trace, replay
 from paceline.cost import Roofline
 from paceline.hosts import EngineHost, host_names
-from paceline.kernels import Curve, Grid, KernelProfile, Table, write_parquet
+from paceline.kernels import Curve, Grid, KernelProfile, Link, Table, write_parquet
 
 LOAD = Trace.from_columns(arrival=[0.0] * 20, prompt_tokens=[16] * 20, output_tokens=[51] * 20)
 
@@ -64,6 +65,20 @@ def test_a_step_with_prompts_ends_after_its_launches(tmp_path: Path) -> None:
     assert later["tpot"].to_list() == plain["tpot"].to_list()
 
 
+def test_a_step_with_prompts_launches_each_layer_with_latent_attention(table: Table) -> None:
+    host = EngineHost(name="mine", engine="sglang", first="1", last="1", latent_layer_s=0.01)
+    deepseek = Instance(model="deepseek-r1", gpu="b200", tensor_parallel=8, num_blocks=20_000)
+    # One step computes all prompts, far faster than its 61 layers of 10 ms are launched.
+    assert replay(LOAD, Cluster([deepseek]), host=host).requests["ttft"].to_list() == [0.61] * 20
+    later = replace(host, prompt_step_s=0.7).on(Cluster([deepseek])).instances[0]
+    assert later.prompt_step_s == 0.7
+    llama = served_by(Roofline())
+    assert host.on(llama) == llama
+    shared = replace(deepseek, cost=replace(table, data_parallel=2, link=Link(bytes_per_s=1e9)))
+    ranks = Cluster([shared] * 2, lockstep=True)
+    assert host.on(ranks) == ranks
+
+
 def test_a_host_holds_for_its_versions_alone() -> None:
     held = {version: EngineHost.of("vllm", version) for version in ("0.11.0", "0.11.1", "0.12.0", "0.13.0")}
     assert {version: host and host.name for version, host in held.items()} == {
@@ -82,6 +97,8 @@ def test_a_host_holds_for_its_versions_alone() -> None:
     beside = [EngineHost.of("vllm", version, kernels="shipped") for version in ("0.23.0", "0.22.1")]
     assert [host and host.name for host in beside] == ["vllm-0.23-shipped", "vllm-0.23"]
     assert EngineHost.of("trtllm", "1.0.0rc4") is None
+    trtllm = [EngineHost.of("trtllm", version) for version in ("1.1.0rc2.post2", "1.2.0rc6", "1.3.0rc14")]
+    assert [host and host.name for host in trtllm] == ["trtllm-1.1", "trtllm-1.3", "trtllm-1.3"]
     assert EngineHost.of("sglang", "0.15.0") is None
     assert EngineHost.of("vllm", "nightly-5b8c30d6") is None
 

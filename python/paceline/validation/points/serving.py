@@ -130,12 +130,14 @@ def _experts_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) 
     for B300 count as the same); those of 2025, which dealt out the experts, ``DEEPGEMM`` in 8 bits, and
     ``TRTLLM`` in NVFP4, too. Ranks of attention have ``DEEPGEMM`` and ``CUTLASS``. Of 8-bit experts its
     tables have DeepGEMM's alone, of NVFP4 first CUTLASS's, and SGLang's have TensorRT-LLM's of both, by way
-    of FlashInfer.
+    of FlashInfer. Where a script names the backend of a run, that one counts.
     """
     versions = known.get((_PROFILE_GPUS.get(server.gpu, server.gpu), "sglang"), ())
     kind = None if server.model.experts is None else server.model.expert_dtype
     eight = kind == "fp8" and server.gpu in ("b200", "b300") and not server.expert_parallel
     theirs = kind == "nvfp4" or eight
+    if server.moe_backend:
+        theirs = server.moe_backend == "TRTLLM"
     here = server.engine == "trtllm" and server.data_parallel == 1
     return f"sglang/{versions[-1]}" if here and theirs and versions else ""
 
@@ -250,10 +252,11 @@ def _blocks(server: Server) -> int | None:
 
 def _host(server: Server, cost: Cost) -> EngineHost | None:
     """Return the host of a server's version; one that the data do not say counts as a new one."""
-    if not server.version:
-        return EngineHost.newest(server.engine)
     kernels = "shipped" if cost == "tables" and _own(server) is not None else ""
-    return EngineHost.of(server.engine, server.version, kernels=kernels)
+    host = EngineHost.of(server.engine, server.version, kernels=kernels)
+    host = host if server.version else EngineHost.newest(server.engine)
+    # Graphs of prompts are launched whole.
+    return replace(host, latent_layer_s=0.0) if host is not None and server.prompt_graphs else host
 
 
 def _in_few_words(message: str) -> str:
@@ -297,7 +300,10 @@ def _one_instance(server: Server) -> Policy:
     if server.engine == "trtllm":
         tokens, most = _TRTLLM
         return tensorrt_llm(
-            max_num_tokens=server.max_num_batched_tokens or tokens, max_batch_size=server.max_num_seqs or most
+            max_num_tokens=server.max_num_batched_tokens or tokens,
+            max_batch_size=server.max_num_seqs or most,
+            batch_wait_timeout_iters=server.batch_wait[0],
+            batch_wait_max_tokens_ratio=server.batch_wait[1],
         )
     version = version_key(server.version)[:2]
     seats = server.max_num_seqs
