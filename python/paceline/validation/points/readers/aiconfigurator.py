@@ -10,7 +10,15 @@ from typing import NamedTuple
 from paceline.validation.points.names import gpu_of, model_of, trtllm_version
 from paceline.validation.points.point import Engine, Point, Server, Split
 from paceline.validation.points.readers.inferencex import NETWORKS
-from paceline.validation.points.readers.scripts import Flags, Run, deals_out, fitted_on, flags_of, version_of
+from paceline.validation.points.readers.scripts import (
+    Flags,
+    Run,
+    as_computed,
+    deals_out,
+    fitted_on,
+    flags_of,
+    version_of,
+)
 from paceline.validation.points.readers.splits import by_recipe, split_of
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import (
@@ -128,7 +136,7 @@ def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
         server=Server(
             engine=engine,
             version=version_of(run),
-            model=model,
+            model=as_computed(run),
             gpu=gpu,
             tensor_parallel=split.tensor_parallel,
             data_parallel=split.data_parallel,

@@ -6,12 +6,13 @@ here, one or two commits were read.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from paceline.model import Model
 from paceline.validation.points.point import Engine
 
-__all__ = ["Flags", "Run", "deals_out", "fitted_on", "flags_of", "version_of"]
+__all__ = ["Flags", "Run", "as_computed", "deals_out", "fitted_on", "flags_of", "version_of"]
 
 #: TensorRT-LLM of DeepSeek in 2025 (``.github/configs/nvidia-master.yaml``, of all GPUs).
 _TRTLLM_2025 = "1.1.0rc2.post2"
@@ -99,6 +100,26 @@ class Flags(NamedTuple):
     prompt_graphs: bool = False
 
 
+def as_computed(run: Run) -> Model:
+    """Return the model as a script has it computed: in TF32, which counts as 16 bits, where it says so.
+
+    Those of MiniMax-M2.5 for Blackwell set vLLM's ``VLLM_FLOAT32_MATMUL_PRECISION=high`` since pull requests
+    1069, 1106 and 1107 of 17 to 21 April 2026; that for FP8 on B200, which was not read, counts as one of
+    them.
+
+    Examples
+    --------
+    >>> run = Run("vllm", Model.load("minimax-m2.5"), "b300", date="2026-04-17")
+    >>> [as_computed(run._replace(date=date)).experts.router_dtype for date in (run.date, "2026-04-21")]
+    ['float32', 'auto']
+    """
+    experts = run.model.experts
+    high = run.scripted and run.gpu in ("b200", "b300") and run.date > "2026-04-17"
+    if experts is None or run.engine != "vllm" or not high:
+        return run.model
+    return replace(run.model, experts=replace(experts, router_dtype="auto"))
+
+
 def version_of(run: Run) -> str:
     """Return the engine's version, by InferenceX's configuration of its date where the data do not say it.
 
@@ -138,7 +159,7 @@ def flags_of(run: Run) -> Flags:
         seats = run.concurrency
         return Flags(max_num_batched_tokens=20000, max_num_seqs=seats, memory=0.85, kv_dtype=kv_dtype)
     if engine == "vllm" and run.model.name == "minimax-m2.5":
-        return _minimax(gpu, run.version, run.prompt, four_bits=run.four_bits)
+        return _minimax(run)
     if engine == "vllm" and gpu == "b200" and run.model.name == "gpt-oss-120b":  # gptoss_fp4_b200.sh
         return Flags(max_num_batched_tokens=8192, max_num_seqs=512, kv_dtype="fp8")
     return Flags()
@@ -191,14 +212,15 @@ def _sglang(gpu: str, tensor: int, concurrency: int) -> Flags:
     return Flags(max_num_batched_tokens=32768, receive_interval=interval, memory=0.82, kv_dtype="fp8")
 
 
-def _minimax(gpu: str, version: str, prompt: int, *, four_bits: bool) -> Flags:
+def _minimax(run: Run) -> Flags:
     """Return the flags of MiniMax-M2.5 under vLLM: minimaxm2.5_fp8_b200.sh and those beside it.
 
     The script for B200 changed with vLLM 0.19: it has had 8-bit keys and values since, as have those for B300
     and for NVFP4 (whose checkpoint asks for them, too).
     """
-    if gpu == "b300" or (gpu == "b200" and (four_bits or version.startswith("0.19"))):
-        return Flags(max_num_batched_tokens=2 * prompt, memory=0.9, kv_dtype="fp8")
+    gpu = run.gpu
+    if gpu == "b300" or (gpu == "b200" and (run.four_bits or run.version.startswith("0.19"))):
+        return Flags(max_num_batched_tokens=2 * run.prompt, memory=0.9, kv_dtype="fp8")
     return Flags(memory=0.9 if gpu.startswith("h100") else 0.95)
 
 
