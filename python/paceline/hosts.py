@@ -55,6 +55,9 @@ class EngineHost:
         The versions from and up to which it holds, both included: ``0.15`` to ``0.23`` holds for 0.23.0, too.
     frontend_s
         Seconds from a request's arrival until the scheduler sees it.
+    frontend_token_s
+        The same for each token of its prompt: the tokenizer. Every request of a replay takes that of the mean
+        prompt.
     step_s
         Seconds of each step that no kernel explains.
     request_s
@@ -92,6 +95,7 @@ class EngineHost:
     first: str
     last: str
     frontend_s: float = 0.0
+    frontend_token_s: float = 0.0
     step_s: float = 0.0
     request_s: float = 0.0
     prompt_step_s: float = 0.0
@@ -102,7 +106,8 @@ class EngineHost:
     spread: str = ""
 
     def __post_init__(self) -> None:
-        for field in ("frontend_s", "step_s", "request_s", "prompt_step_s", "latent_layer_s"):
+        front = ("frontend_s", "frontend_token_s")
+        for field in (*front, "step_s", "request_s", "prompt_step_s", "latent_layer_s"):
             _check.seconds(f"{field} of host {self.name!r}", getattr(self, field))
 
     @classmethod
@@ -214,8 +219,15 @@ class EngineHost:
         return bool(key) and version_key(self.first) <= key and key[: len(last)] <= last
 
     @typed()
-    def on(self, cluster: Cluster) -> Cluster:
+    def on(self, cluster: Cluster, *, prompt_tokens: float = 0.0) -> Cluster:
         """Return a cluster whose steps and requests take these times, too.
+
+        Parameters
+        ----------
+        cluster
+            The cluster.
+        prompt_tokens
+            The mean prompt, of which every request takes the front end's time.
 
         Raises
         ------
@@ -223,17 +235,19 @@ class EngineHost:
             If the cluster has a front end already, which would be counted twice; or a cost is an Affine,
             which has no time for each request.
         """
-        if cluster.frontend_s and self.frontend_s:
+        _check.not_negative("prompt_tokens", prompt_tokens)
+        front = self.frontend_s + prompt_tokens * self.frontend_token_s
+        if cluster.frontend_s and front:
             raise ConfigError(
                 f"frontend_s of a Cluster must be 0 beside the host {self.name!r}, which has "
-                f"{self.frontend_s} s, was {cluster.frontend_s}"
+                f"{front} s, was {cluster.frontend_s}"
             )
         launched = replace(self, latent_layer_s=0.0) if cluster.lockstep else self
         distinct = {one: launched._beside(one) for one in dict.fromkeys(cluster.instances)}
         return replace(
             cluster,
             instances=tuple(distinct[one] for one in cluster.instances),
-            frontend_s=cluster.frontend_s or self.frontend_s,
+            frontend_s=cluster.frontend_s or front,
         )
 
     def _beside(self, instance: Instance) -> Instance:

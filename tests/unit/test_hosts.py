@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline import Affine, Cluster, ConfigError, Instance, Trace, replay
+from paceline import Affine, Cluster, ConfigError, Instance, Trace, replay, scan_trace
 from paceline.cost import Roofline
 from paceline.hosts import EngineHost, host_names
 from paceline.kernels import Curve, Grid, KernelProfile, Table, write_parquet
@@ -52,8 +52,20 @@ def test_a_step_is_longer_by_a_constant_and_a_time_for_each_request(kind: str, t
 def test_a_front_end_delays_the_first_token_alone() -> None:
     cluster = served_by(Roofline())
     plain, later = (replay(LOAD, cluster, host=host).requests for host in (None, "vllm-0.19"))
-    assert (later["ttft"] - plain["ttft"]).to_list() == pytest.approx([0.008] * 20, abs=1e-9)
+    assert (later["ttft"] - plain["ttft"]).to_list() == pytest.approx([0.006 + 16 * 4e-6] * 20, abs=1e-9)
     assert (later["tpot"] - plain["tpot"]).to_list() == pytest.approx([0.0] * 20, abs=1e-9)
+
+
+def test_all_requests_wait_for_the_tokens_of_the_mean_prompt(tmp_path: Path) -> None:
+    host = EngineHost(name="mine", engine="vllm", first="1", last="1", frontend_s=0.01, frontend_token_s=1e-4)
+    load = Trace.from_columns(arrival=[0.0, 5.0], prompt_tokens=[100, 300], output_tokens=[2, 2])
+    cluster = served_by(Roofline())
+    plain, later = (replay(load, cluster, host=one).requests for one in (None, host))
+    assert (later["ttft"] - plain["ttft"]).to_list() == pytest.approx([0.01 + 200 * 1e-4] * 2, abs=1e-9)
+    load.write(tmp_path / "load.parquet")
+    assert scan_trace(tmp_path / "load.parquet").mean_prompt_tokens == 200
+    with pytest.raises(ConfigError, match=r"must be 0 beside the host 'mine', which has 0\.03 s, was 0\.5"):
+        host.on(replace(cluster, frontend_s=0.5), prompt_tokens=200)
 
 
 def test_a_step_with_prompts_ends_after_its_launches(tmp_path: Path) -> None:
