@@ -237,7 +237,7 @@ def test_points_to_which_something_was_fitted_say_so(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", rows)
     found = [one.fitted for one in read_points(tmp_path) if isinstance(one, Point)]
     # The sample is gpt-oss-120b on H200, whose experts run in Marlin's kernels under vLLM.
-    assert found == ["rate of experts", "", "front end"]
+    assert found == ["rate of experts, front end", "", "front end"]
 
 
 def test_rows_of_low_quality_and_of_other_designs_are_refused(tmp_path: Path) -> None:

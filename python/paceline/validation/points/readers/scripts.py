@@ -247,9 +247,16 @@ def fitted_on(engine: Engine, version: str, model: str, gpu: str) -> str:
 
     Examples
     --------
-    >>> fitted_on("trtllm", "", "deepseek-r1", "b200"), fitted_on("trtllm", "1.2.0rc2", "deepseek-r1", "b200")
-    ('front end', '')
+    >>> [fitted_on("trtllm", version, "deepseek-r1", "b200") for version in ("", "1.2.0rc2")]
+    ['front end, launches', 'launches']
+    >>> fitted_on("trtllm", "1.2.0rc2", "gpt-oss-120b", "b200")
+    ''
     """
-    if engine == "vllm":
-        return "rate of experts" if model.startswith("gpt-oss") and gpu in ("h100-sxm", "h200") else ""
-    return "" if version else "front end"
+    fitted = []
+    if engine == "vllm" and model.startswith("gpt-oss") and gpu in ("h100-sxm", "h200"):
+        fitted.append("rate of experts")
+    if not version or (engine == "vllm" and model.startswith(("gpt-oss", "minimax"))):
+        fitted.append("front end")
+    if engine != "vllm" and model.startswith("deepseek"):
+        fitted.append("launches")
+    return ", ".join(fitted)
