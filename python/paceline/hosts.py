@@ -85,7 +85,7 @@ class EngineHost:
     Examples
     --------
     >>> EngineHost.load("vllm-0.23").frontend_s
-    0.008
+    0.006
     >>> EngineHost.load("vllm-0.19").name    # a version in between
     'vllm-0.23'
     """
