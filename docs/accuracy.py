@@ -210,10 +210,12 @@ def fitted() -> str:
             for part, value in (
                 (f"{1e3 * host.step_s:g} ms", host.step_s),
                 (f"{1e6 * host.request_s:g} µs a request", host.request_s),
+                (f"{1e3 * host.latent_layer_s:g} ms a layer of a prompt", host.latent_layer_s),
             )
             if value
         )
         front = f"{1e3 * host.frontend_s:g} ms" if host.frontend_s else ""
+        front += f" + {1e6 * host.frontend_token_s:g} µs a token" if host.frontend_token_s else ""
         lines.append(
             f"| `{name}` | {host.first} to {host.last} | {front} | {step} | {host.source} | {host.spread} |"
         )

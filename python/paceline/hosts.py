@@ -55,12 +55,18 @@ class EngineHost:
         The versions from and up to which it holds, both included: ``0.15`` to ``0.23`` holds for 0.23.0, too.
     frontend_s
         Seconds from a request's arrival until the scheduler sees it.
+    frontend_token_s
+        The same for each token of its prompt: the tokenizer. Every request of a replay takes that of the mean
+        prompt.
     step_s
         Seconds of each step that no kernel explains.
     request_s
         Seconds of each step for each request that runs in it.
     prompt_step_s
         Seconds that a step with prompt tokens takes at least.
+    latent_layer_s
+        Seconds to launch a layer with latent attention (MLA) of a step with prompt tokens, if these are not
+        in CUDA graphs: the step takes at least as long as all launches. Not counted in lockstep.
     flags
         The flags of the servers on which it was measured.
     kernels
@@ -79,7 +85,7 @@ class EngineHost:
     Examples
     --------
     >>> EngineHost.load("vllm-0.23").frontend_s
-    0.008
+    0.006
     >>> EngineHost.load("vllm-0.19").name    # a version in between
     'vllm-0.23'
     """
@@ -89,16 +95,19 @@ class EngineHost:
     first: str
     last: str
     frontend_s: float = 0.0
+    frontend_token_s: float = 0.0
     step_s: float = 0.0
     request_s: float = 0.0
     prompt_step_s: float = 0.0
+    latent_layer_s: float = 0.0
     flags: str = ""
     kernels: str = ""
     source: str = ""
     spread: str = ""
 
     def __post_init__(self) -> None:
-        for field in ("frontend_s", "step_s", "request_s", "prompt_step_s"):
+        front = ("frontend_s", "frontend_token_s")
+        for field in (*front, "step_s", "request_s", "prompt_step_s", "latent_layer_s"):
             _check.seconds(f"{field} of host {self.name!r}", getattr(self, field))
 
     @classmethod
@@ -210,8 +219,15 @@ class EngineHost:
         return bool(key) and version_key(self.first) <= key and key[: len(last)] <= last
 
     @typed()
-    def on(self, cluster: Cluster) -> Cluster:
+    def on(self, cluster: Cluster, *, prompt_tokens: float = 0.0) -> Cluster:
         """Return a cluster whose steps and requests take these times, too.
+
+        Parameters
+        ----------
+        cluster
+            The cluster.
+        prompt_tokens
+            The mean prompt, of which every request takes the front end's time.
 
         Raises
         ------
@@ -219,21 +235,26 @@ class EngineHost:
             If the cluster has a front end already, which would be counted twice; or a cost is an Affine,
             which has no time for each request.
         """
-        if cluster.frontend_s and self.frontend_s:
+        _check.not_negative("prompt_tokens", prompt_tokens)
+        front = self.frontend_s + prompt_tokens * self.frontend_token_s
+        if cluster.frontend_s and front:
             raise ConfigError(
                 f"frontend_s of a Cluster must be 0 beside the host {self.name!r}, which has "
-                f"{self.frontend_s} s, was {cluster.frontend_s}"
+                f"{front} s, was {cluster.frontend_s}"
             )
-        distinct = {one: self._beside(one) for one in dict.fromkeys(cluster.instances)}
+        launched = replace(self, latent_layer_s=0.0) if cluster.lockstep else self
+        distinct = {one: launched._beside(one) for one in dict.fromkeys(cluster.instances)}
         return replace(
             cluster,
             instances=tuple(distinct[one] for one in cluster.instances),
-            frontend_s=cluster.frontend_s or self.frontend_s,
+            frontend_s=cluster.frontend_s or front,
         )
 
     def _beside(self, instance: Instance) -> Instance:
         """Return an instance whose steps take the host's time, too, and have the larger least time."""
-        floor = max(instance.prompt_step_s, self.prompt_step_s)
+        model = instance.resolved_model if self.latent_layer_s else None
+        layers = 0 if model is None or model.latent is None else model.layers
+        floor = max(instance.prompt_step_s, self.prompt_step_s, layers * self.latent_layer_s)
         instance = replace(instance, prompt_step_s=floor) if floor != instance.prompt_step_s else instance
         if not (self.step_s or self.request_s):
             return instance

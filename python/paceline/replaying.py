@@ -133,7 +133,7 @@ def replay(
     (0.01, 0.01, 0.03)
     """
     policy = vllm() if policy is None else policy
-    cluster = _hosted(cluster, host)
+    cluster = _hosted(cluster, host, trace)
     if isinstance(trace, TraceScan):
         from paceline.streaming import replay_scan
 
@@ -179,11 +179,14 @@ def replay(
     return _saved(result, out)
 
 
-def _hosted(cluster: Cluster, host: str | os.PathLike[str] | EngineHost | None) -> Cluster:
+def _hosted(
+    cluster: Cluster, host: str | os.PathLike[str] | EngineHost | None, trace: Trace | TraceScan
+) -> Cluster:
     """Return a cluster whose engines run on a host."""
     if host is None:
         return cluster
-    return (host if isinstance(host, EngineHost) else EngineHost.load(os.fspath(host))).on(cluster)
+    times = host if isinstance(host, EngineHost) else EngineHost.load(os.fspath(host))
+    return times.on(cluster, prompt_tokens=trace.mean_prompt_tokens if times.frontend_token_s else 0.0)
 
 
 def _saved(result: Result, out: str | os.PathLike[str] | None) -> Result:

@@ -25,6 +25,7 @@ SIMPLE: dict[str, Any] = {
     "requeue_last": False,
     "output_reserve": None,
     "whole_block_chunks": False,
+    "prompt_batch": None,
     "sits_out": False,
     "prefix_cache": None,
     "schedule_ahead": False,

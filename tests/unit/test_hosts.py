@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from paceline import Affine, Cluster, ConfigError, Instance, Trace, replay
+from paceline import Affine, Cluster, ConfigError, Instance, Trace, replay, scan_trace
 from paceline.cost import Roofline
 from paceline.hosts import EngineHost, host_names
 from paceline.kernels import Curve, Grid, KernelProfile, Table, write_parquet
@@ -51,8 +52,20 @@ def test_a_step_is_longer_by_a_constant_and_a_time_for_each_request(kind: str, t
 def test_a_front_end_delays_the_first_token_alone() -> None:
     cluster = served_by(Roofline())
     plain, later = (replay(LOAD, cluster, host=host).requests for host in (None, "vllm-0.19"))
-    assert (later["ttft"] - plain["ttft"]).to_list() == pytest.approx([0.008] * 20, abs=1e-9)
+    assert (later["ttft"] - plain["ttft"]).to_list() == pytest.approx([0.006 + 16 * 4e-6] * 20, abs=1e-9)
     assert (later["tpot"] - plain["tpot"]).to_list() == pytest.approx([0.0] * 20, abs=1e-9)
+
+
+def test_all_requests_wait_for_the_tokens_of_the_mean_prompt(tmp_path: Path) -> None:
+    host = EngineHost(name="mine", engine="vllm", first="1", last="1", frontend_s=0.01, frontend_token_s=1e-4)
+    load = Trace.from_columns(arrival=[0.0, 5.0], prompt_tokens=[100, 300], output_tokens=[2, 2])
+    cluster = served_by(Roofline())
+    plain, later = (replay(load, cluster, host=one).requests for one in (None, host))
+    assert (later["ttft"] - plain["ttft"]).to_list() == pytest.approx([0.01 + 200 * 1e-4] * 2, abs=1e-9)
+    load.write(tmp_path / "load.parquet")
+    assert scan_trace(tmp_path / "load.parquet").mean_prompt_tokens == 200
+    with pytest.raises(ConfigError, match=r"must be 0 beside the host 'mine', which has 0\.03 s, was 0\.5"):
+        host.on(replace(cluster, frontend_s=0.5), prompt_tokens=200)
 
 
 def test_a_step_with_prompts_ends_after_its_launches(tmp_path: Path) -> None:
@@ -62,6 +75,17 @@ def test_a_step_with_prompts_ends_after_its_launches(tmp_path: Path) -> None:
     # One step computes all prompts, which takes far less than half a second; the others only decode.
     assert later["ttft"].to_list() == [0.5] * 20
     assert later["tpot"].to_list() == plain["tpot"].to_list()
+
+
+def test_a_step_with_prompts_launches_each_layer_with_latent_attention() -> None:
+    host = EngineHost(name="mine", engine="sglang", first="1", last="1", latent_layer_s=0.01)
+    deepseek = Instance(model="deepseek-r1", gpu="b200", tensor_parallel=8, num_blocks=20_000)
+    # One step computes all prompts, far faster than its 61 layers of 10 ms are launched.
+    assert replay(LOAD, Cluster([deepseek]), host=host).requests["ttft"].to_list() == [0.61] * 20
+    later = replace(host, prompt_step_s=0.7).on(Cluster([deepseek])).instances[0]
+    assert later.prompt_step_s == 0.7
+    llama = served_by(Roofline())
+    assert host.on(llama) == llama
 
 
 def test_a_host_holds_for_its_versions_alone() -> None:
@@ -82,6 +106,8 @@ def test_a_host_holds_for_its_versions_alone() -> None:
     beside = [EngineHost.of("vllm", version, kernels="shipped") for version in ("0.23.0", "0.22.1")]
     assert [host and host.name for host in beside] == ["vllm-0.23-shipped", "vllm-0.23"]
     assert EngineHost.of("trtllm", "1.0.0rc4") is None
+    trtllm = [EngineHost.of("trtllm", version) for version in ("1.1.0rc2.post2", "1.2.0rc6", "1.3.0rc14")]
+    assert [host and host.name for host in trtllm] == ["trtllm-1.1", "trtllm-1.3", "trtllm-1.3"]
     assert EngineHost.of("sglang", "0.15.0") is None
     assert EngineHost.of("vllm", "nightly-5b8c30d6") is None
 

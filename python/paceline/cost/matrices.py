@@ -41,7 +41,8 @@ def matrices_of(model: Model, attention: Attention, ranks: int) -> list[Matrix]:
     experts = model.experts
     if experts is not None:
         mixed = layers - experts.dense_layers
-        matrices.append(Matrix(hidden, experts.count, mixed, model.dtype))
+        router = model.dtype if experts.router_dtype == "auto" else experts.router_dtype
+        matrices.append(Matrix(hidden, experts.count, mixed, router))
         if experts.shared_intermediate_size:
             shared = experts.shared_intermediate_size // ranks
             matrices += [

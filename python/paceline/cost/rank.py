@@ -14,7 +14,7 @@ from paceline.cost.states import states_of
 from paceline.hardware import Gpu
 from paceline.hardware.efficiency import Efficiency, KernelEfficiency
 from paceline.model import Model
-from paceline.model.dtypes import NORM_BYTES, WEIGHT_BYTES
+from paceline.model.dtypes import MATRIX_BYTES, NORM_BYTES
 
 __all__ = ["PAIR_FRACTION_BITS", "Rank"]
 
@@ -22,9 +22,9 @@ PAIR_FRACTION_BITS = 20  # as rust/core/src/cost/roofline/attention.rs
 
 
 def _peak(gpu: Gpu, dtype: str) -> float:
-    """Return the arithmetic with weights of a type: at 8 or 4 bits if the GPU can, else widened to 16."""
-    narrow = {"fp8": gpu.fp8_flop_per_s, "nvfp4": gpu.fp4_flop_per_s}.get(dtype)
-    return narrow or gpu.bf16_flop_per_s
+    """Return the arithmetic with weights of a type: at 16 bits where the GPU's rate is not known."""
+    rates = {"fp8": gpu.fp8_flop_per_s, "nvfp4": gpu.fp4_flop_per_s, "float32": gpu.fp32_flop_per_s}
+    return rates.get(dtype) or gpu.bf16_flop_per_s
 
 
 class Rank:
@@ -135,7 +135,7 @@ class Rank:
         bandwidth = self.gpu.bandwidth_bytes_per_s * reached.memory
         arithmetic = _peak(self.gpu, dtype) * reached.matmul
         return {
-            "weights": ticks(times * (reached.kernel_s + weights * WEIGHT_BYTES[dtype] / bandwidth)),
+            "weights": ticks(times * (reached.kernel_s + weights * MATRIX_BYTES[dtype] / bandwidth)),
             "token_bytes": ticks(times * (inputs + outputs) * self.number / bandwidth),
             "token_flops": ticks(times * 2 * weights / arithmetic),
         }

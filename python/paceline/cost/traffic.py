@@ -18,7 +18,7 @@ from paceline.cost.mixture import shared_experts
 from paceline.cost.states import states_of
 from paceline.hardware.energy import Energy
 from paceline.model import Model
-from paceline.model.dtypes import NORM_BYTES, WEIGHT_BYTES
+from paceline.model.dtypes import MATRIX_BYTES, NORM_BYTES, WEIGHT_BYTES
 from paceline.model.weights import count_weights
 
 __all__ = ["LOAD_FRACTION_BITS", "traffic_wire"]
@@ -180,6 +180,7 @@ def _layer_bytes(model: Model, ranks: int) -> int:
     bytes_ = weights.projections * WEIGHT_BYTES[model.projection_dtype]
     bytes_ += weights.outputs * WEIGHT_BYTES[model.output_projection_dtype]
     bytes_ += weights.matrices * WEIGHT_BYTES[model.matrix_dtype] + small * WEIGHT_BYTES[model.dtype]
+    bytes_ += weights.wide * MATRIX_BYTES["float32"]
     return round(ranks * bytes_)
 
 

@@ -47,10 +47,12 @@ class Gpu:
         Bandwidth of that memory.
     bf16_flop_per_s
         Peak of 16-bit tensor arithmetic with 32-bit sums, without sparsity; float16 is the same.
+    fp32_flop_per_s
+        Peak of 32-bit arithmetic outside tensor cores; ``None``: not known, 32-bit matrices count as 16-bit.
     fp8_flop_per_s
-        The same with 8-bit numbers; ``None`` if the GPU has none.
+        Peak of 8-bit tensor arithmetic, likewise; ``None`` if the GPU has none.
     fp4_flop_per_s
-        The same with 4-bit numbers (NVFP4); ``None`` if the GPU has none.
+        The same of 4-bit numbers (NVFP4); ``None`` if the GPU has none.
     link
         Its connection to other GPUs: ``"nvlink"``, ``"infinity_fabric"`` or ``"pcie"``.
     link_bytes_per_s
@@ -85,6 +87,7 @@ class Gpu:
     datasheet_memory_bytes: int
     bandwidth_bytes_per_s: float
     bf16_flop_per_s: float
+    fp32_flop_per_s: float | None = None
     fp8_flop_per_s: float | None = None
     fp4_flop_per_s: float | None = None
     link: str
@@ -106,7 +109,8 @@ class Gpu:
             "pcie_bytes_per_s",
             "tdp_w",
         ]
-        figures += [name for name in ("fp8_flop_per_s", "fp4_flop_per_s") if getattr(self, name) is not None]
+        other = ("fp32_flop_per_s", "fp8_flop_per_s", "fp4_flop_per_s")
+        figures += [name for name in other if getattr(self, name) is not None]
         for field in figures:
             _check.positive(f"{field} of GPU {self.name!r}", getattr(self, field))
         link: object = self.link

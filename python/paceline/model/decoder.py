@@ -10,7 +10,7 @@ from typing import Any
 from paceline import catalog
 from paceline._arguments import typed
 from paceline._toml import build, dump, parse, table
-from paceline.model.dtypes import WEIGHT_BYTES
+from paceline.model.dtypes import MATRIX_BYTES
 from paceline.model.huggingface import read_config
 from paceline.model.shape import DecoderShape
 from paceline.model.weights import count_weights
@@ -207,9 +207,10 @@ class Model(DecoderShape):
             (self.matrix_dtype, weights.matrices),
             (self.expert_dtype, weights.experts),
             (self.dtype, weights.small),
+            ("float32", weights.wide),
         ):
             numbers[dtype] = numbers.get(dtype, 0.0) + number
-        return sum(round(round(number) * WEIGHT_BYTES[dtype]) for dtype, number in numbers.items())
+        return sum(round(round(number) * MATRIX_BYTES[dtype]) for dtype, number in numbers.items())
 
     def to_toml(self) -> str:
         """Return the model as the text of a TOML file."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DTYPE_BYTES", "NORM_BYTES", "WEIGHT_BYTES"]
+__all__ = ["DTYPE_BYTES", "MATRIX_BYTES", "NORM_BYTES", "WEIGHT_BYTES"]
 
 #: Bytes of a token's squares of queries and keys that ranks add up, where they norm all heads together.
 NORM_BYTES = 8
@@ -21,3 +21,6 @@ WEIGHT_BYTES = {
     "mxfp4": (4 + 8 / 32) / 8,
     "nvfp4": (4 + 8 / 16) / 8,
 }
+
+#: The same of any matrix: routers may have 32 bits.
+MATRIX_BYTES = {**WEIGHT_BYTES, "float32": 4.0}

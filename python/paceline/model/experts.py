@@ -31,9 +31,11 @@ class Experts:
         Layers that keep a dense MLP instead, of the model's ``intermediate_size``.
     dtype
         Of the experts' weights: ``"auto"`` (that of the model's other matrices), ``"bfloat16"``,
-        ``"float16"``, ``"fp8"``, ``"mxfp4"`` or ``"nvfp4"``. Routers stay at 16 bits.
+        ``"float16"``, ``"fp8"``, ``"mxfp4"`` or ``"nvfp4"``.
     bias
         Whether the experts' projections add biases.
+    router_dtype
+        Of the router's matrix and arithmetic: ``"auto"`` (the model's ``dtype``), or ``"float32"``.
     router_bias
         Whether the router has a number for each expert besides its matrix.
     shared_gate
@@ -58,6 +60,7 @@ class Experts:
     dense_layers: int = 0
     dtype: str = "auto"
     bias: bool = False
+    router_dtype: str = "auto"
     router_bias: bool = False
     shared_gate: bool = False
 
@@ -73,6 +76,8 @@ class Experts:
         if self.dtype != "auto" and self.dtype not in WEIGHT_BYTES:
             known = ", ".join(WEIGHT_BYTES)
             raise ConfigError(f"dtype of Experts must be auto or one of {known}, was {self.dtype!r}")
+        if self.router_dtype not in ("auto", "float32"):
+            raise ConfigError(f"router_dtype of Experts must be auto or float32, was {self.router_dtype!r}")
 
     @typed()
     def expected(self, tokens: float) -> float:

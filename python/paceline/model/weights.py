@@ -27,6 +27,8 @@ class Weights:
         The matrices of the routed experts, over all layers.
     small
         Norms, biases, convolutions and routers, over all layers.
+    wide
+        Routers in 32 bits, over all layers.
     """
 
     embeddings: float
@@ -35,11 +37,13 @@ class Weights:
     matrices: float
     experts: float
     small: float
+    wide: float = 0.0
 
     @property
     def total(self) -> float:
         """All of them."""
-        return self.embeddings + self.projections + self.outputs + self.matrices + self.experts + self.small
+        layers = self.projections + self.outputs + self.matrices + self.experts + self.small + self.wide
+        return self.embeddings + layers
 
 
 def count_weights(model: DecoderShape, ranks: int = 1, expert_ranks: int | None = None) -> Weights:
@@ -53,7 +57,7 @@ def count_weights(model: DecoderShape, ranks: int = 1, expert_ranks: int | None 
     projections, outputs, small = _attention(model, ranks)
     recurrent = model.recurrent
     experts = model.experts
-    matrices = routed = 0.0
+    matrices = routed = wide = 0.0
     norm = model.hidden_size * (2 if model.norm_bias else 1)
     rest = model.attention_layers * small + (model.sublayers + 1) * norm
     if recurrent is not None:
@@ -70,7 +74,13 @@ def count_weights(model: DecoderShape, ranks: int = 1, expert_ranks: int | None 
         width = experts.intermediate_size
         routed = layers * experts.count * 3 * model.hidden_size * width / sharing
         matrices += layers * 3 * model.hidden_size * experts.shared_intermediate_size / ranks
-        rest += layers * experts.count * (model.hidden_size + (1 if experts.router_bias else 0))
+        router = layers * experts.count * model.hidden_size
+        if experts.router_dtype == "float32":
+            wide += router
+        else:
+            rest += router
+        if experts.router_bias:
+            rest += layers * experts.count
         if experts.shared_gate:
             rest += layers * model.hidden_size
         if experts.bias:
@@ -82,6 +92,7 @@ def count_weights(model: DecoderShape, ranks: int = 1, expert_ranks: int | None 
         matrices=matrices,
         experts=routed,
         small=rest,
+        wide=wide,
     )
 
 

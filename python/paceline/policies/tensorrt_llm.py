@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
-from paceline.policy import Admit, Gather, Policy, PrefixCache, Recompute, Routing, Running, Scheduler, req
+from paceline.policy import (
+    Admit,
+    Gather,
+    Policy,
+    PrefixCache,
+    PromptBatch,
+    Recompute,
+    Routing,
+    Running,
+    Scheduler,
+    req,
+)
 
 __all__ = ["tensorrt_llm"]
 
@@ -22,6 +34,8 @@ def tensorrt_llm(
     prefix_caching: bool = False,
     overlap_scheduler: bool | None = None,
     chunked_prefill: bool = False,
+    batch_wait_timeout_iters: int = 0,
+    batch_wait_max_tokens_ratio: float = 0.0,
     routing: Routing = "fewest_requests",
 ) -> Policy:
     """Batch in flight: each step has all decodes, and the prompts that fit beside them.
@@ -51,6 +65,10 @@ def tensorrt_llm(
     chunked_prefill
         Whether a prompt that does not fit into a step is cut, to whole blocks
         (``enable_chunked_prefill``), first come, first served.
+    batch_wait_timeout_iters, batch_wait_max_tokens_ratio
+        Prompts wait beside decodes for at most so many steps, until a step has this share of
+        `max_num_tokens` in tokens; 0: they do not wait. Not modelled beside chunks, cached
+        prefixes and ``max_utilization``.
     routing
         Which instance an arrival joins.
 
@@ -62,7 +80,7 @@ def tensorrt_llm(
     Raises
     ------
     PolicyError
-        If ``overlap_scheduler`` is True with ``max_utilization``.
+        If ``overlap_scheduler`` is True with ``max_utilization``, or a wait is out of its range.
 
     Examples
     --------
@@ -86,11 +104,19 @@ def tensorrt_llm(
         raise PolicyError(
             "overlap_scheduler must be False or None where capacity is 'max_utilization', was True"
         )
+    ratio, waits = batch_wait_max_tokens_ratio, batch_wait_timeout_iters
+    if not 0.0 <= ratio <= 1.0 or waits < 0:
+        raise PolicyError(
+            "batch_wait_timeout_iters must be 0 or more steps and batch_wait_max_tokens_ratio 0 to 1, were "
+            f"{waits} and {ratio}"
+        )
+    batch = PromptBatch(tokens=math.ceil(ratio * max_num_tokens), steps=waits) if ratio and waits else None
     gather = Gather(size=1, wait_s=0.0) if capacity == "static_batch" else None
     scheduler = Scheduler(
         max_num_batched_tokens=max_num_tokens,
         max_num_seqs=max_batch_size,
         whole_block_chunks=chunked_prefill,
+        prompt_batch=batch,
         stages=(Running(), Admit(chunked=chunked_prefill, gather=gather)),
         order=req.arrival if displaces else "arrival",
         admission="displace" if displaces else "wait",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from paceline.policy.policy import Policy
     from paceline.policy.pools import Pools
     from paceline.policy.prefix_cache import PrefixCache, RadixTree
+    from paceline.policy.prompt_batches import PromptBatch
     from paceline.policy.python_routers import per_replay
     from paceline.policy.queues import Class, Displace, Levels, Quantum, Refresh
     from paceline.policy.reserves import OutputReserve
@@ -94,6 +95,7 @@ __all__ = [
     "Prefills",
     "PrefixCache",
     "PrefixIndex",
+    "PromptBatch",
     "PromptTree",
     "Quantum",
     "RadixTree",
@@ -170,6 +172,7 @@ attach(
         "policy": ("Policy",),
         "pools": ("Pools",),
         "prefix_cache": ("PrefixCache", "RadixTree"),
+        "prompt_batches": ("PromptBatch",),
         "python_routers": ("per_replay",),
         "queues": ("Class", "Displace", "Levels", "Quantum", "Refresh"),
         "reserves": ("OutputReserve",),

@@ -8,6 +8,7 @@ scheduled in the step.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from paceline.errors import PolicyError
@@ -53,6 +54,11 @@ class Composition(Protocol):
     @property
     def whole_block_chunks(self) -> bool:
         """Whether chunks are whole blocks."""
+        ...
+
+    @property
+    def prompt_batch(self) -> object:
+        """Until when prompts are held back, if they are."""
         ...
 
     @property
@@ -121,6 +127,11 @@ class Composition(Protocol):
         ...
 
     @property
+    def order(self) -> object:
+        """The order of requests."""
+        ...
+
+    @property
     def ranks(self) -> bool:
         """Whether one order ranks all requests of the instance."""
         ...
@@ -145,6 +156,7 @@ def check_composition(scheduler: Composition) -> None:
     _check_memory(scheduler)
     _check_limits(scheduler)
     _check_chunks(scheduler)
+    _check_prompt_batch(scheduler)
     _check_reserve(scheduler)
     _check_tree(scheduler)
     if any(isinstance(stage, Select) for stage in scheduler.stages):
@@ -290,6 +302,29 @@ def _check_chunks(scheduler: Composition) -> None:
         raise PolicyError(
             "whole_block_chunks must be False where long_prefill_token_threshold is an expression, was True"
         )
+
+
+def _check_prompt_batch(scheduler: Composition) -> None:
+    """Refuse prompts that wait for others beside what is not modelled with them."""
+    if scheduler.prompt_batch is None:
+        return
+    whole, admit = Admit(chunked=False), scheduler.stages[-1]
+    plain = isinstance(admit, Admit) and replace(admit, unless_preempted=whole.unless_preempted) == whole
+    limits = (scheduler.max_num_partial_prefills, scheduler.max_long_partial_prefills)
+    broken = {
+        "stages": scheduler.stages[:-1] != (Running(),) or not plain,
+        "order": scheduler.ranks or scheduler.order != "arrival",
+        "preemption": not isinstance(scheduler.preemption, Recompute),
+        "prefix_cache": scheduler.prefix_cache is not None,
+        "a limit on prompts": any(limits) or scheduler.bucket is not None or scheduler.loras is not None,
+    }
+    for name, breaks in broken.items():
+        if breaks:
+            raise PolicyError(
+                "prompt_batch must be None unless Running() and Admit(chunked=False) serve requests in the "
+                "order of arrival, without a Swap, a prefix_cache, a bucket, loras and limits on prompts; "
+                f"{name} stood against it"
+            )
 
 
 def _check_limits(scheduler: Composition) -> None:

@@ -22,6 +22,7 @@ from paceline.policy.expressions.wire import to_wire as expression_to_wire
 from paceline.policy.loras import Loras
 from paceline.policy.pipelines import Pipelined
 from paceline.policy.prefix_cache import PrefixCache
+from paceline.policy.prompt_batches import PromptBatch
 from paceline.policy.queues import Class, Displace, Keys, Refresh, check_classes, ranked
 from paceline.policy.ranking import accumulators_of, keys_in, levels_of, quantum_of, reads_cached, to_wire
 from paceline.policy.reserves import OutputReserve
@@ -110,6 +111,8 @@ class Scheduler(Value):
     loras
         How many LoRA adapters may run at once, by the trace's column ``adapter``;
         None: adapters are ignored.
+    prompt_batch
+        Until when prompts that fit wait for others, while requests decode; None: they do not.
     stages
         The stages that form a step, in order.
     exclusive_prefill
@@ -167,7 +170,7 @@ class Scheduler(Value):
         Whether a victim is queued behind all other requests, and not before them.
     output_reserve
         What an admission leaves for the outputs of the requests that run, or None. The
-        stages must be `Prefills`, if there is one, `Admit` and `Decodes`, in that order.
+        stages must be `Prefills`, if any, `Admit` and `Decodes`, in that order.
     prefix_cache
         Whether prefixes are cached, and how.
     schedule_ahead
@@ -211,6 +214,7 @@ class Scheduler(Value):
     max_long_partial_prefills: int = 0
     bucket: Expr | None = None
     loras: Loras | None = None
+    prompt_batch: PromptBatch | None = None
     stages: tuple[Stage, ...] = (Running(), Admit(unless_preempted=True))
     exclusive_prefill: bool = False
     order: QueueOrder | Keys = "arrival"
@@ -463,6 +467,7 @@ class Scheduler(Value):
             **({"receive_interval": self.receive_interval} if self.receive_interval > 1 else {}),
             **({"requeue_last": True} if self.requeue_last else {}),
             **({"whole_block_chunks": True} if self.whole_block_chunks else {}),
+            **({} if self.prompt_batch is None else {"prompt_batch": self.prompt_batch.to_wire()}),
             **({} if self.output_reserve is None else {"output_reserve": self.output_reserve.to_wire()}),
         }
 

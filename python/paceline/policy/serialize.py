@@ -26,6 +26,7 @@ from paceline.policy.pacing import Pace
 from paceline.policy.pipelines import Pipelined
 from paceline.policy.pools import Pools
 from paceline.policy.prefix_cache import PrefixCache, RadixTree
+from paceline.policy.prompt_batches import PromptBatch
 from paceline.policy.queues import Class, Displace, Levels, Quantum, Refresh
 from paceline.policy.reserves import OutputReserve
 from paceline.policy.routers import Reports
@@ -254,7 +255,12 @@ _LEFT_OUT = (
     *("classes", "admission", "every", "hold", "routers", "seed"),
     *("max_num_partial_prefills", "max_long_partial_prefills", "bucket", "loras"),
 )
-_PARTS: Mapping[str, type] = {"loras": Loras, "output_reserve": OutputReserve, "pipelined": Pipelined}
+_PARTS: Mapping[str, type] = {
+    "loras": Loras,
+    "output_reserve": OutputReserve,
+    "pipelined": Pipelined,
+    "prompt_batch": PromptBatch,
+}
 _LIMITS = ("max_num_batched_tokens", "long_prefill_token_threshold", "bucket")
 
 

@@ -232,6 +232,12 @@ class Trace:
         return float(arrival[-1] - arrival[0])
 
     @property
+    def mean_prompt_tokens(self) -> float:
+        """The mean of its prompts; 0 without requests."""
+        prompts = self._frame.get_column("prompt_tokens").to_numpy()
+        return float(prompts.mean()) if prompts.size else 0.0
+
+    @property
     def rate_per_s(self) -> float:
         """Mean requests per second: gaps between arrivals over the span; infinite when the span is 0."""
         return (len(self) - 1) / self.span_s if self.span_s > 0 else float("inf")

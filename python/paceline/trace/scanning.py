@@ -142,6 +142,12 @@ class TraceScan:
         self._prefix_block_tokens = self._block_tokens()
 
     @property
+    def mean_prompt_tokens(self) -> float:
+        """The mean of its prompts, for which the files are read."""
+        mean = pl.scan_parquet(list(self._files)).select(pl.col("prompt_tokens").mean())
+        return float(_collected(mean, self._path).item())
+
+    @property
     def name(self) -> str:
         """The name of the trace in messages and tables."""
         return self._path.name.removesuffix(".parquet") or self._path.name

@@ -60,6 +60,9 @@ def cluster(source: Source) -> Wire:
     if piped and (stays or source.chance(0.03)):
         for one in fleet:
             pipelines.pipeline(source, one)
+    elif not tiered and (source.chance(0.2) if stays else source.chance(0.005)):
+        for one in fleet:
+            stages.hold_prompts(source, one)
     for one in fleet if not piped else ():
         # Beside steps decided ahead and drafts, requests stay.
         if not (leave and ("speculation" in one or one["scheduler"]["schedule_ahead"])):

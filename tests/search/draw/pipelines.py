@@ -28,6 +28,7 @@ def prepare(source: Source, instance: Wire) -> None:
         "schedule_ahead": False,
         "decodes_first": False,
         "output_reserve": None,
+        "prompt_batch": None,
     }
 
 

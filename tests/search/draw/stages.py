@@ -48,6 +48,25 @@ def decide_ahead(source: Source, scheduler: Wire) -> None:
         scheduler[rule] = False
 
 
+def hold_prompts(source: Source, instance: Wire) -> None:
+    """Have prompts wait for others beside decodes, with the stages and rules that this needs."""
+    instance.pop("speculation", None)
+    scheduler = instance["scheduler"]
+    whole = admit(source, chunked=False, gathers=False)
+    scheduler |= {
+        "stages": [RUNNING, {**whole, "count_decodes": True}],
+        "exclusive_prefill": False,
+        "order": {"kind": "arrival"},
+        "allocation": source.pick(("chunk", "chunk_if_all_fits", "chunk_if_output_fits", "sequence")),
+        "preemption": {"kind": "recompute"},
+        "output_reserve": None,
+        "prefix_cache": None,
+        "joining": {},
+        "varying": {},
+        "prompt_batch": {"tokens": source.whole(1, 60), "steps": source.pick((1, 2, 3, 5, 9))},
+    }
+
+
 def layered(source: Source) -> Wire:
     layers = source.pick((1, 2, 4, 12, 24))
     most = source.whole(1, layers)

@@ -26,6 +26,7 @@ def prepare(source: Source, instance: Wire) -> None:
         "preemption": {"kind": "recompute"},
         "requeue_late": False,
         "output_reserve": None,
+        "prompt_batch": None,
         "prefix_cache": {"unknown_first": source.chance(0.7)},
         "schedule_ahead": source.chance(0.5),
         "joining": {},

@@ -12,6 +12,7 @@ from paceline.policy import (
     Loras,
     OutputReserve,
     PrefixCache,
+    PromptBatch,
     Quantum,
     RadixTree,
     Refresh,
@@ -67,6 +68,7 @@ def spell(wire: Wire, blocks: int) -> Scheduler:
         requeue_last=wire.get("requeue_last", False),
         whole_block_chunks=wire.get("whole_block_chunks", False),
         output_reserve=_output_reserve(wire.get("output_reserve")),
+        prompt_batch=PromptBatch(**wire["prompt_batch"]) if wire.get("prompt_batch") else None,
         stages=tuple(_stage(stage, wire["preemption"].get("blocks", 0)) for stage in wire["stages"]),
         **_order(wire["order"]),
         # Ranks choose the victim: with them the public API takes no other choice.

@@ -88,6 +88,8 @@ def test_a_large_batch_reads_the_whole_checkpoint(name: str) -> None:
 @pytest.mark.parametrize("name", MIXTURES)
 def test_a_token_takes_two_flops_per_active_weight(name: str) -> None:
     model = replace(Model.load(name), weight_dtype="auto")  # 8-bit matrices run at another rate
+    assert model.experts is not None
+    model = replace(model, experts=replace(model.experts, router_dtype="auto"))  # and 32-bit routers
     cost = wire(model)
     linears = [*cost["linears"], cost["lm_head"], cost["experts"]]
     flops = sum(linear["token_flops"] for linear in linears) / 1e12 * 989.4e12
@@ -109,6 +111,24 @@ def test_4_bit_matrices_run_at_the_4_bit_rate() -> None:
     quarter, same = (Roofline(efficiency=PERFECT).to_wire(narrow, of)["experts"] for of in (gpu, H100))
     assert same["token_flops"] == wire(wide)["experts"]["token_flops"]
     assert quarter["token_flops"] == pytest.approx(same["token_flops"] / 4, rel=1e-6)
+
+
+def test_a_router_in_32_bits_is_twice_as_large_and_runs_at_the_rate_of_32_bits() -> None:
+    assert QWEN.experts is not None
+    wide = replace(QWEN, experts=replace(QWEN.experts, router_dtype="float32"))
+    gpu = replace(H100, fp32_flop_per_s=H100.bf16_flop_per_s / 16)
+    (*others, router), (*same, slow) = (
+        Roofline(efficiency=PERFECT).to_wire(of, gpu)["linears"] for of in (QWEN, wide)
+    )
+    assert others == same
+    assert slow["weights"] == pytest.approx(2 * router["weights"], rel=1e-3)
+    assert slow["token_flops"] == pytest.approx(16 * router["token_flops"], rel=1e-3)
+    # 48 layers of 2,048 x 128 numbers, of two bytes more.
+    assert wide.weight_bytes() - QWEN.weight_bytes() == 2 * 48 * 2048 * 128
+    unknown = Roofline(efficiency=PERFECT).to_wire(wide, replace(H100, fp32_flop_per_s=None))["linears"]
+    assert unknown[-1]["token_flops"] == router["token_flops"]
+    with pytest.raises(ConfigError, match="router_dtype of Experts must be auto or float32, was 'fp8'"):
+        replace(QWEN.experts, router_dtype="fp8")
 
 
 def test_norms_over_all_heads_reduce_two_numbers_a_token_and_layer() -> None:

@@ -188,6 +188,21 @@ def test_experts_are_shared_by_all_ranks(
     assert profile.dense["router"](1) == pytest.approx(1e-3 * (1e-6 * 1024 * 2048 + 1))
 
 
+def test_a_router_in_32_bits_runs_outside_tensor_cores(folder: Path) -> None:
+    assert MIXTURE.experts is not None
+    wide = replace(MIXTURE, experts=replace(MIXTURE.experts, router_dtype="float32"))
+    narrow, unknown = (assemble(Database(folder), model, "toy").dense["router"] for model in (MIXTURE, wide))
+    assert unknown == narrow
+    peaks = "  fp32_flops: 1000000000000\n  bfloat16_tc_flops: 1000000000000000\nmisc:"
+    (folder / "systems/toy.yaml").write_text(SYSTEM.replace("misc:", peaks))
+    router = assemble(Database(folder), wide, "toy").dense["router"]
+    # Multiplications of 64 rows take 64 ms and a nanosecond a weight: the median of four is between those of
+    # 1,024 x 16,384 and of 65,536 x 1,024 weights. A thousandth of that rate is left.
+    small, large = (2 * 64 * w / (64e-3 + 1e-9 * w) for w in (1024 * 16384, 65536 * 1024))
+    assert router(64) == pytest.approx(2 * 64 * 2048 * 128 / ((small + large) / 2 / 1000), rel=1e-6)
+    assert router(1) == pytest.approx(router(64) / 64)
+
+
 def test_mxfp4_experts_run_on_8_bit_activations_where_there_are_such_kernels(folder: Path) -> None:
     # TensorRT-LLM and SGLang do on Blackwell; Hopper has kernels with 16-bit activations alone.
     path = folder / "systems/data/toy/moe/vllm/0.24.0/moe_perf.parquet"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paceline import PolicyError, Scheduler, cluster, inst, oracle, req
-from paceline.policy import Class, Loras, OutputReserve, Quantum, where
+from paceline.policy import Class, Loras, OutputReserve, PromptBatch, Quantum, where
 from paceline.policy.stages import (
     Admit,
     Decodes,
@@ -15,6 +15,7 @@ from paceline.policy.stages import (
     Groups,
     Layered,
     Prefills,
+    PrefixCache,
     Running,
     Select,
     Swap,
@@ -120,6 +121,26 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "chunks of whole blocks up to a threshold that varies": (
         {"whole_block_chunks": True, "long_prefill_token_threshold": where(inst.running > 1, 8, 16)},
         "long_prefill_token_threshold is an expression",
+    ),
+    "prompts that wait and are cut": (
+        {"prompt_batch": PromptBatch(tokens=8, steps=2)},
+        "stages stood against it",
+    ),
+    "prompts that wait and may be cached": (
+        {
+            "prompt_batch": PromptBatch(tokens=8, steps=2),
+            "stages": (Running(), Admit(chunked=False)),
+            "prefix_cache": PrefixCache(),
+        },
+        "prefix_cache stood against it",
+    ),
+    "prompts that wait and are ranked": (
+        {
+            "prompt_batch": PromptBatch(tokens=8, steps=2),
+            "stages": (Running(), Admit(chunked=False)),
+            "order": req.prompt_tokens,
+        },
+        "order stood against it",
     ),
     "prefills that go on without their blocks": (
         {"stages": (Decodes(), Prefills(), Admit())},

@@ -31,8 +31,9 @@ def mixture(rank: Rank) -> dict[str, Curve]:
     model = rank.model
     experts = model.experts
     assert experts is not None, "Invariant: only mixtures come here"
+    product = rank.in_32_bits if experts.router_dtype == "float32" else rank.multiplication
     layers = {
-        "router": rank.multiplication(model.hidden_size, experts.count, model.dtype),
+        "router": product(model.hidden_size, experts.count, model.dtype),
         "experts": _routed(rank),
     }
     if experts.shared_intermediate_size:

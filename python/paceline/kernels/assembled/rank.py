@@ -19,6 +19,10 @@ __all__ = ["MS", "Backend", "Rank", "pick_kernel"]
 Backend = Literal["vllm", "sglang", "trtllm"]
 
 MS = 1e-3
+# Of a multiplication in 32 bits: 13.6 us with weights of 6,144 x 128 and two rows (cuBLAS, in a table of
+# vllm-project/vllm pull request 44343), and one of 3,072 x 256 makes steps of 2 to 16 tokens 8 us longer than
+# one in 16 bits (pull request 41332, B200).
+_LEAST_32_BITS_S = 13.6e-6
 # Of fp8 weights: in blocks of 128 by 128 as DeepSeek's are, else a scale for the whole matrix.
 _FP8 = ("fp8_block", "fp8")
 
@@ -143,6 +147,27 @@ class Rank:
             near = _around(sorted(by_inputs[k]), outputs)
             lines[k] = _between(near, outputs, {n: Curve.of(measured[n, k]) for n in near})
         return _between(sorted(lines), inputs, lines)
+
+    def in_32_bits(self, inputs: int, outputs: int, dtype: str) -> Curve:
+        """Return a multiplication in 32 bits, of which the database has none, from that in a type of 16.
+
+        It takes no less than that, nor than was measured of few rows, nor than its arithmetic outside tensor
+        cores, at the share of the peak that the median 16-bit multiplication of the most rows has of its own.
+        Where the database does not have the peak, it is not counted.
+        """
+        narrow = self.multiplication(inputs, outputs, dtype)
+        if "gpu.fp32_flops" not in self.system:
+            return narrow
+        rows = self.products.filter(pl.col("gemm_dtype") == self._type(dtype))
+        most = rows.filter(pl.col("m") == pl.col("m").max())
+        flops = 2.0 * pl.col("m") * pl.col("n") * pl.col("k")
+        usual = float(most.select((flops / pl.col("latency")).median()).item()) / MS
+        peaks = self._figure("gpu.fp32_flops", None), self._figure("gpu.bfloat16_tc_flops", None)
+        row = 2.0 * inputs * outputs / (usual * peaks[0] / peaks[1])
+        seconds = (
+            max(each, _LEAST_32_BITS_S, n * row) for n, each in zip(narrow.at, narrow.seconds, strict=True)
+        )
+        return Curve(narrow.at, tuple(seconds))
 
     def _type(self, dtype: str | None) -> str:
         """Return what the database calls a type of weights, the nearest that it has of fp8."""

@@ -64,6 +64,13 @@ class Server:
         The scheduler's limits; None: the engine's defaults.
     receive_interval
         Steps from one receipt of arrivals to the next.
+    batch_wait
+        The steps for which TensorRT-LLM has prompts wait for a batch, and the share of a step's tokens that
+        is enough of one; of no steps: they do not wait.
+    moe_backend
+        Whose kernels TensorRT-LLM's experts run in; empty: not known.
+    prompt_graphs
+        Whether steps with prompts run in CUDA graphs.
     num_blocks
         KV blocks as the server logged them; None: those of the memory rule.
     memory
@@ -92,6 +99,9 @@ class Server:
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     receive_interval: int = 1
+    batch_wait: tuple[int, float] = (0, 0.0)
+    moe_backend: str = ""
+    prompt_graphs: bool = False
     num_blocks: int | None = None
     memory: float | None = None
     kv_dtype: str = "auto"

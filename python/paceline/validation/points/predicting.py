@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -60,7 +60,9 @@ class Predicted:
 
 
 @typed()
-def predict_point(point: Point, cluster: Cluster, policy: Policy, *, seed: int = 0) -> dict[str, float]:
+def predict_point(
+    point: Point, cluster: Cluster, policy: Policy, *, seed: int = 0, frontend_token_s: float = 0.0
+) -> dict[str, float]:
     """Replay a point, and return its metrics in seconds and output tokens a second.
 
     Parameters
@@ -71,6 +73,8 @@ def predict_point(point: Point, cluster: Cluster, policy: Policy, *, seed: int =
         What serves it.
     seed
         Of what its data leave open: lengths, gaps, the order of prompts.
+    frontend_token_s
+        Seconds of the front end for each token of the mean prompt, beyond what the cluster has.
 
     Raises
     ------
@@ -78,6 +82,8 @@ def predict_point(point: Point, cluster: Cluster, policy: Policy, *, seed: int =
         If the replay is refused, or leaves requests unserved.
     """
     load = point.workload.load(seed)
+    tokens = frontend_token_s * load.trace.mean_prompt_tokens
+    cluster = replace(cluster, frontend_s=cluster.frontend_s + tokens) if tokens else cluster
     rows = replay(load.trace, cluster, policy, clients=load.clients).requests
     done = rows.filter(pl.col("finish").is_not_null())
     lost = 1 - len(done) / len(rows)

@@ -23,7 +23,14 @@ from paceline.validation.points.predicting import Predicted, predict_point
 from paceline.validation.points.ranking import ranking
 from paceline.validation.points.readers import Unread, read_points
 from paceline.validation.points.scoring import by_cost, by_group, by_peer, chosen_errors, scores, worst
-from paceline.validation.points.serving import COSTS, Unserved, cluster_of, policy_of, profiles
+from paceline.validation.points.serving import (
+    COSTS,
+    Unserved,
+    cluster_of,
+    frontend_token_s,
+    policy_of,
+    profiles,
+)
 from paceline.validation.points.workloads import drawing
 
 __all__ = ["SuiteResult", "suite"]
@@ -317,7 +324,8 @@ def _of_one_server(group: Sequence[Point], of: _How) -> Iterable[Predicted]:
                 refused[cost] = cluster
                 continue
             try:
-                values[cost] = predict_point(point, cluster, policy, seed=of.seed)
+                token_s = frontend_token_s(server, cost) if of.hosts else 0.0
+                values[cost] = predict_point(point, cluster, policy, seed=of.seed, frontend_token_s=token_s)
             except PacelineError as error:
                 refused[cost] = str(error)[:160]
         yield Predicted(point, values, refused)

@@ -25,7 +25,7 @@ from paceline.policy import Policy, pick
 from paceline.validation.points.point import Server
 from paceline.validation.prediction import decides_ahead
 
-__all__ = ["COSTS", "Cost", "Unserved", "cluster_of", "policy_of", "profiles"]
+__all__ = ["COSTS", "Cost", "Unserved", "cluster_of", "frontend_token_s", "policy_of", "profiles"]
 
 Cost = Literal["tables", "roofline"]
 #: Costs of a step, the one that is scored where both can be used first.
@@ -53,8 +53,8 @@ _RULES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
 #: vLLM's MXFP4 experts on Hopper run in Marlin's kernels (``VLLM_MXFP4_USE_MARLIN=1`` in InferenceX's script
 #: for H200), of which there are no tables: FLOP/s of a GPU, and seconds of a layer for each token that no
 #: split shortens. Fitted to TTFT of the points of gpt-oss-120b: by split their medians ask for 190, 145, 118
-#: and 75 TFLOP/s on 1, 2, 4 and 8 GPUs, which lie on this line.
-_MARLIN_FLOPS, _MARLIN_TOKEN_S = 244e12, 230e-9
+#: and 75 TFLOP/s on 1, 2, 4 and 8 GPUs, which lie on a line with 230 ns; 30 of these are the front end's.
+_MARLIN_FLOPS, _MARLIN_TOKEN_S = 244e12, 200e-9
 #: SGLang's default of ``chunked_prefill_size`` on GPUs of 80 GB and more.
 _SGLANG_CHUNK = 8192
 
@@ -130,12 +130,22 @@ def _experts_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) 
     for B300 count as the same); those of 2025, which dealt out the experts, ``DEEPGEMM`` in 8 bits, and
     ``TRTLLM`` in NVFP4, too. Ranks of attention have ``DEEPGEMM`` and ``CUTLASS``. Of 8-bit experts its
     tables have DeepGEMM's alone, of NVFP4 first CUTLASS's, and SGLang's have TensorRT-LLM's of both, by way
-    of FlashInfer.
+    of FlashInfer. Where a script names the backend of a run, that one counts.
+
+    vLLM's tables on Blackwell have MXFP4 experts with 16-bit activations alone. gptoss_fp4_b200.sh sets
+    ``VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8``, so 0.15.1, which it ran, has TensorRT-LLM's with 8 bits.
     """
+    if server.engine == "vllm":
+        there = known.get((_PROFILE_GPUS.get(server.gpu, server.gpu), "trtllm"), ())
+        mxfp4 = server.model.experts is not None and server.model.expert_dtype == "mxfp4"
+        eight = mxfp4 and server.gpu == "b200" and server.version == "0.15.1"
+        return f"trtllm/{there[-1]}" if eight and there else ""
     versions = known.get((_PROFILE_GPUS.get(server.gpu, server.gpu), "sglang"), ())
     kind = None if server.model.experts is None else server.model.expert_dtype
     eight = kind == "fp8" and server.gpu in ("b200", "b300") and not server.expert_parallel
     theirs = kind == "nvfp4" or eight
+    if server.moe_backend:
+        theirs = server.moe_backend == "TRTLLM"
     here = server.engine == "trtllm" and server.data_parallel == 1
     return f"sglang/{versions[-1]}" if here and theirs and versions else ""
 
@@ -250,10 +260,17 @@ def _blocks(server: Server) -> int | None:
 
 def _host(server: Server, cost: Cost) -> EngineHost | None:
     """Return the host of a server's version; one that the data do not say counts as a new one."""
-    if not server.version:
-        return EngineHost.newest(server.engine)
     kernels = "shipped" if cost == "tables" and _own(server) is not None else ""
-    return EngineHost.of(server.engine, server.version, kernels=kernels)
+    host = EngineHost.of(server.engine, server.version, kernels=kernels)
+    host = host if server.version else EngineHost.newest(server.engine)
+    # Graphs of prompts are launched whole.
+    return replace(host, latent_layer_s=0.0) if host is not None and server.prompt_graphs else host
+
+
+def frontend_token_s(server: Server, cost: Cost) -> float:
+    """Return the front end's seconds for each token of a prompt, by the engine's version."""
+    host = _host(server, cost)
+    return 0.0 if host is None else host.frontend_token_s
 
 
 def _in_few_words(message: str) -> str:
@@ -297,7 +314,10 @@ def _one_instance(server: Server) -> Policy:
     if server.engine == "trtllm":
         tokens, most = _TRTLLM
         return tensorrt_llm(
-            max_num_tokens=server.max_num_batched_tokens or tokens, max_batch_size=server.max_num_seqs or most
+            max_num_tokens=server.max_num_batched_tokens or tokens,
+            max_batch_size=server.max_num_seqs or most,
+            batch_wait_timeout_iters=server.batch_wait[0],
+            batch_wait_max_tokens_ratio=server.batch_wait[1],
         )
     version = version_key(server.version)[:2]
     seats = server.max_num_seqs

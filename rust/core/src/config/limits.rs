@@ -186,6 +186,10 @@ impl SchedulerConfig {
             within(at("output_reserve.after"), 0, reserve::MOST, reserve.after)?;
             within(at("output_reserve.clip"), 1, reserve::MOST, u64::from(reserve.clip))?;
         }
+        if let Some(batch) = self.prompt_batch {
+            within(at("prompt_batch.tokens"), 1, MOST, batch.tokens)?;
+            within(at("prompt_batch.steps"), 1, MOST, batch.steps)?;
+        }
         for stage in &self.stages {
             if let Stage::Admit { gather: Some(gather), .. } = stage {
                 within(at("stages.gather.size"), 0, MOST, gather.size)?;

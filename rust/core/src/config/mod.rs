@@ -20,6 +20,7 @@ mod nesting;
 mod pipeline;
 mod pools;
 mod prefix_tree;
+mod prompt_batch;
 mod ranking;
 mod reserve;
 mod routers;
@@ -47,6 +48,7 @@ pub(crate) use links::{LEAST_RATE, MOST_RATE};
 pub use links::{Links, Pair, Port, Speed};
 pub use pipeline::PipelineConfig;
 pub use pools::Leaving;
+pub use prompt_batch::PromptBatch;
 pub(crate) use ranking::LAST_LEVEL;
 pub use ranking::{Class, Levels, Ranking, Refresh};
 pub use reserve::ReserveConfig;
@@ -211,6 +213,7 @@ impl Config {
         self.check_stores()?;
         self.check_pipelines()?;
         self.check_prefix_trees()?;
+        self.check_prompt_batches()?;
         self.check_overlap()?;
         self.check_routing()
     }

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::eviction::EvictionConfig;
+use super::prompt_batch::PromptBatch;
 use super::ranking::Ranking;
 use super::reserve::ReserveConfig;
 use super::step_limits::{Joining, VaryingLimits};
@@ -32,6 +33,9 @@ pub struct SchedulerConfig {
     /// Which prompts may be admitted beside other requests; by default all may.
     #[serde(default)]
     pub joining: Joining,
+    /// When prompts are admitted beside decodes; by default as soon as they fit.
+    #[serde(default)]
+    pub prompt_batch: Option<PromptBatch>,
     /// The stages, in the order in which they run.
     pub stages: Vec<Stage>,
     /// Whether a step with prefills has no decodes.

@@ -132,6 +132,31 @@ def test_flags_are_those_of_the_public_scripts(tmp_path: Path) -> None:
     assert [one.memory for one in servers] == [0.82, 0.82, 0.82, 0.75, None]
 
 
+def test_flags_of_tensorrt_llm_are_those_of_the_scripts_of_the_date(tmp_path: Path) -> None:
+    """dsr1_fp8_b200_trt_slurm.sh of 2025: DEEPGEMM, and --max_num_tokens of one prompt and the requests.
+
+    dsr1_fp8_b200_trt.sh of 2026: at least 8192 tokens, and at 1k/1k from 64 requests in flight on graphs of
+    prompts, batch_wait_timeout_iters 40 and batch_wait_max_tokens_ratio 0.8.
+    """
+    shape = {"framework": "trt", "model": "deepseek-ai/DeepSeek-R1", "precision": "fp8", "hardware": "b200"}
+    changes: list[dict[str, Any]] = [
+        {"date": "2025-11-13", "conc": 64},
+        {"date": "2026-03-01", "conc": 64},
+        {"date": "2026-03-01", "conc": 32},
+        {"date": "2026-03-01", "conc": 256, "osl": 8192},
+    ]
+    shape = {**samples.INFERENCEX, **shape, "isl": 1024, "osl": 1024, "decode_tp": 8}
+    write(tmp_path / "a.csv", [{**shape, **one} for one in changes])
+    servers = [one.server for one in read_points(tmp_path) if isinstance(one, Point)]
+    # (64 + 1024 + 64 + 63) // 64 * 64 = 1152.
+    assert [one.max_num_batched_tokens for one in servers] == [1152, 8192, 8192, 8192]
+    assert [one.version for one in servers] == ["1.1.0rc2.post2", "", "", ""]
+    assert [one.expert_parallel for one in servers] == [True, False, False, False]
+    assert [one.moe_backend for one in servers] == ["DEEPGEMM", "TRTLLM", "TRTLLM", "DEEPGEMM"]
+    assert [one.batch_wait for one in servers] == [(0, 0.0), (40, 0.8), (0, 0.0), (0, 0.0)]
+    assert [one.prompt_graphs for one in servers] == [False, True, False, False]
+
+
 def test_a_configuration_was_run_without_drafts_if_one_of_its_rows_was(tmp_path: Path) -> None:
     # InferenceX's database has one spec_method for a configuration: hardware, engine, model and split.
     def row(concurrency: int, configuration: int, method: str) -> dict[str, Any]:
@@ -212,7 +237,7 @@ def test_points_to_which_something_was_fitted_say_so(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", rows)
     found = [one.fitted for one in read_points(tmp_path) if isinstance(one, Point)]
     # The sample is gpt-oss-120b on H200, whose experts run in Marlin's kernels under vLLM.
-    assert found == ["rate of experts", "", "front end"]
+    assert found == ["rate of experts, front end", "", "front end"]
 
 
 def test_rows_of_low_quality_and_of_other_designs_are_refused(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from paceline.testing.reference.policy_sim.layers import advance_layers
 from paceline.testing.reference.policy_sim.loading import cancel_load
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.preemption import requeue_late_victims
+from paceline.testing.reference.policy_sim.prompt_batch import holds_prompts
 from paceline.testing.reference.policy_sim.queue import Queue
 from paceline.testing.reference.policy_sim.ranking import Ranking
 from paceline.testing.reference.policy_sim.request import Request
@@ -388,7 +389,7 @@ class Scheduler:
                 step.decodes_reached = True
                 select(state, step, stage)
             elif kind == "admit":
-                if self._admits(stage, step):
+                if self._admits(stage, step) and not holds_prompts(state, step):
                     admit(state, step, stage, displaces=displaces)
             else:
                 advance_layers(state, step, stage)

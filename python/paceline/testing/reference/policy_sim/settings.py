@@ -14,7 +14,7 @@ _DEFAULTS = {
     "receive_interval": 1,
     "requeue_last": False,
 }
-_DEFAULTS |= {"output_reserve": None, "whole_block_chunks": False}
+_DEFAULTS |= {"output_reserve": None, "whole_block_chunks": False, "prompt_batch": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class Settings:
     long_prefill_token_threshold: int
     threshold_when_alone: bool
     whole_block_chunks: bool
+    prompt_batch: dict[str, int] | None
     stages: list[dict[str, Any]]
     exclusive_prefill: bool
     order: dict[str, Any]

@@ -74,6 +74,8 @@ class State:
         What admissions leave for outputs to come.
     under_way : callable
         Returns the steps of the batches in a pipeline, but for the one that is formed.
+    steps_held : int
+        Steps that held prompts back since the rule for them let some pass.
     wakes : int or None
         When to try again to form a step without another event.
     """
@@ -106,6 +108,7 @@ class State:
     tier: Tier | None = None
     reserve: Reserve | None = None
     under_way: Callable[[], list[Step]] = list
+    steps_held: int = 0
     wakes: int | None = None
 
     @property

@@ -10,7 +10,15 @@ from typing import NamedTuple
 from paceline.validation.points.names import gpu_of, model_of, trtllm_version
 from paceline.validation.points.point import Engine, Point, Server, Split
 from paceline.validation.points.readers.inferencex import NETWORKS
-from paceline.validation.points.readers.scripts import Flags, deals_out, fitted_on, flags_of
+from paceline.validation.points.readers.scripts import (
+    Flags,
+    Run,
+    as_computed,
+    deals_out,
+    fitted_on,
+    flags_of,
+    version_of,
+)
 from paceline.validation.points.readers.splits import by_recipe, split_of
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import (
@@ -113,27 +121,26 @@ def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
     ttft = None if stalls else 1e-3 * row["silicon_ttft_ms"]
     measured = known(ttft=ttft, tpot=1e-3 * row["silicon_tpot_ms"])
     sweep = row["source"].startswith(_SWEEP)
-    whole = split.expert_parallel or deals_out(_ENGINES[row["backend"]], model.name, gpu, version)
     key = (row["backend"], version, model.name)
     least = _LEAST.get(key) if sweep else None
     engine, concurrency = _ENGINES[row["backend"]], row["concurrency"]
+    load = (row["isl"], row["osl"], concurrency)
+    date = str(row.get("measured_date") or "")
+    run = Run(engine, model, gpu, gpus, split.expert_parallel, *load, version, date, not (prefill or sweep))
+    run = run._replace(dealt=split.expert_parallel or deals_out(run))
     fitted = "how equal lengths are" if least else fitted_on(engine, version, model.name, gpu)
     fitted = "" if prefill else fitted
-    flags = (
-        _sweep_flags(key, precision, concurrency)
-        if sweep
-        else flags_of(engine, model, gpu, (gpus, whole), (row["isl"], concurrency), version)
-    )
+    flags = _sweep_flags(key, precision, concurrency) if sweep else flags_of(run)
     return Point(
         id=place,
         server=Server(
             engine=engine,
-            version=version,
-            model=model,
+            version=version_of(run),
+            model=as_computed(run),
             gpu=gpu,
             tensor_parallel=split.tensor_parallel,
             data_parallel=split.data_parallel,
-            expert_parallel=whole,
+            expert_parallel=run.dealt,
             instances=prefill + decode,
             prefill=prefill,
             prefill_split=None if apart == split else apart,

@@ -7,7 +7,14 @@ from typing import Literal
 
 from paceline.validation.points.names import engine_version, gpu_of, model_of, trtllm_version
 from paceline.validation.points.point import Engine, Point, Server, Split
-from paceline.validation.points.readers.scripts import deals_out, fitted_on, flags_of
+from paceline.validation.points.readers.scripts import (
+    Run,
+    as_computed,
+    deals_out,
+    fitted_on,
+    flags_of,
+    version_of,
+)
 from paceline.validation.points.readers.splits import by_recipe, split_of
 from paceline.validation.points.readers.tables import Found, Row, each_row, known, table
 from paceline.validation.points.refusals import (
@@ -68,17 +75,20 @@ def _point(place: str, row: Row) -> Point:
     engine = _ENGINES[row["framework"]]
     version = engine_version(row["image"])
     version = trtllm_version(version) if engine == "trtllm" else version
-    flags = flags_of(engine, model, gpu, (gpus, dealt), (row["isl"], row["conc"]), version)
+    load = (row["isl"], row["osl"], row["conc"])
+    run = Run(engine, model, gpu, gpus, dealt, *load, version, str(row.get("date") or ""), not prefill)
+    run = run._replace(dealt=dealt or deals_out(run))
+    flags = flags_of(run)
     return Point(
         id=place,
         server=Server(
             engine=engine,
-            version=version,
-            model=model,
+            version=version_of(run),
+            model=as_computed(run),
             gpu=gpu,
             tensor_parallel=split.tensor_parallel,
             data_parallel=split.data_parallel,
-            expert_parallel=dealt or deals_out(engine, model.name, gpu, version),
+            expert_parallel=run.dealt,
             instances=prefill + decode,
             prefill=prefill,
             prefill_split=None if apart == split else apart,

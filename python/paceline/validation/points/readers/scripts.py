@@ -6,12 +6,64 @@ here, one or two commits were read.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from paceline.model import Model
 from paceline.validation.points.point import Engine
 
-__all__ = ["Flags", "deals_out", "fitted_on", "flags_of"]
+__all__ = ["Flags", "Run", "as_computed", "deals_out", "fitted_on", "flags_of", "version_of"]
+
+#: TensorRT-LLM of DeepSeek in 2025 (``.github/configs/nvidia-master.yaml``, of all GPUs).
+_TRTLLM_2025 = "1.1.0rc2.post2"
+
+
+class Run(NamedTuple):
+    """What is known of a run before its script.
+
+    Attributes
+    ----------
+    engine, model, gpu
+        What served.
+    gpus, dealt
+        How many GPUs an instance has, and whether experts are dealt out over them.
+    prompt, output, concurrency
+        The nominal lengths, and the requests in flight.
+    version
+        The engine's, empty if the data do not say.
+    date
+        When it was measured, as ``2025-11-13``; empty if the data do not say.
+    scripted
+        Whether these scripts ran it: not NVIDIA's sweeps, nor Dynamo's recipes of prefill apart.
+    """
+
+    engine: Engine
+    model: Model
+    gpu: str
+    gpus: int = 1
+    dealt: bool = False
+    prompt: int = 1024
+    output: int = 1024
+    concurrency: int = 1
+    version: str = ""
+    date: str = ""
+    scripted: bool = True
+
+    @property
+    def deepseek(self) -> bool:
+        """Whether the model is DeepSeek's."""
+        return self.model.name.startswith("deepseek")
+
+    @property
+    def four_bits(self) -> bool:
+        """Whether the weights are in NVFP4."""
+        return self.model.weight_dtype == "nvfp4"
+
+    @property
+    def early(self) -> bool:
+        """Whether a script of 2025 ran it that differs from later ones: TensorRT-LLM's of DeepSeek."""
+        known = self.engine == "trtllm" and self.deepseek and self.gpu in ("h200", "b200")
+        return known and self.scripted and (self.version.startswith("1.1.") or "2025" <= self.date < "2026")
 
 
 class Flags(NamedTuple):
@@ -30,6 +82,12 @@ class Flags(NamedTuple):
         ``free_gpu_memory_fraction``.
     kv_dtype
         ``--kv-cache-dtype``, TensorRT-LLM's ``dtype`` of ``kv_cache_config``.
+    moe_backend
+        TensorRT-LLM's ``backend`` of ``moe_config``; empty: not known.
+    batch_wait
+        TensorRT-LLM's ``batch_wait_timeout_iters`` and ``batch_wait_max_tokens_ratio``.
+    prompt_graphs
+        Whether prompts run in CUDA graphs: TensorRT-LLM's ``enable_piecewise_cuda_graph``.
     """
 
     max_num_batched_tokens: int | None = None
@@ -37,44 +95,109 @@ class Flags(NamedTuple):
     receive_interval: int = 1
     memory: float | None = None
     kv_dtype: str = "auto"
+    moe_backend: str = ""
+    batch_wait: tuple[int, float] = (0, 0.0)
+    prompt_graphs: bool = False
 
 
-def flags_of(
-    engine: Engine, model: Model, gpu: str, split: tuple[int, bool], load: tuple[int, int], version: str = ""
-) -> Flags:
-    """Return the flags of a server of so many GPUs, for prompts of a length and requests in flight.
+def as_computed(run: Run) -> Model:
+    """Return the model as a script has it computed: in TF32, which counts as 16 bits, where it says so.
 
-    ``split`` says whether experts are dealt out whole, too.
+    Those of MiniMax-M2.5 for Blackwell set vLLM's ``VLLM_FLOAT32_MATMUL_PRECISION=high`` since pull requests
+    1069, 1106 and 1107 of 17 to 21 April 2026; that for FP8 on B200, which was not read, counts as one of
+    them.
+
+    Examples
+    --------
+    >>> run = Run("vllm", Model.load("minimax-m2.5"), "b300", date="2026-04-17")
+    >>> [as_computed(run._replace(date=date)).experts.router_dtype for date in (run.date, "2026-04-21")]
+    ['float32', 'auto']
+    """
+    experts = run.model.experts
+    high = run.scripted and run.gpu in ("b200", "b300") and run.date > "2026-04-17"
+    if experts is None or run.engine != "vllm" or not high:
+        return run.model
+    return replace(run.model, experts=replace(experts, router_dtype="auto"))
+
+
+def version_of(run: Run) -> str:
+    """Return the engine's version, by InferenceX's configuration of its date where the data do not say it.
+
+    Examples
+    --------
+    >>> run = Run("trtllm", Model.load("deepseek-r1"), "h200", date="2025-11-13")
+    >>> version_of(run), version_of(run._replace(date="2026-05-18"))
+    ('1.1.0rc2.post2', '')
+    """
+    return run.version or (_TRTLLM_2025 if run.early else "")
+
+
+def flags_of(run: Run) -> Flags:
+    """Return the flags of a server.
 
     Examples
     --------
     >>> deepseek = Model.load("deepseek-r1")
-    >>> flags_of("sglang", deepseek, "b200", (8, False), (1024, 64)).receive_interval
+    >>> flags_of(Run("sglang", deepseek, "b200", 8, concurrency=64)).receive_interval
     30
-    >>> flags_of("trtllm", deepseek, "b200", (8, True), (1024, 4)).max_num_batched_tokens
+    >>> flags_of(Run("trtllm", deepseek, "b200", 8, True, concurrency=4, date="2025-11-13"))[0]
     1152
-    >>> flags_of("trtllm", deepseek, "h200", (8, True), (8192, 64)).max_num_batched_tokens
+    >>> flags_of(Run("trtllm", deepseek, "h200", 8, True, 8192, concurrency=64))[0]
     8320
-    >>> flags_of("vllm", Model.load("gpt-oss-120b"), "b200", (8, False), (1024, 64)).kv_dtype
+    >>> flags_of(Run("trtllm", deepseek, "b200", 8, concurrency=64)).batch_wait
+    (40, 0.8)
+    >>> flags_of(Run("vllm", Model.load("gpt-oss-120b"), "b200", 8)).kv_dtype
     'fp8'
     """
-    prompt, concurrency = load
-    deepseek, four_bits = model.name.startswith("deepseek"), model.weight_dtype == "nvfp4"
-    if engine == "sglang" and deepseek:
-        return _sglang(gpu, 0 if four_bits else split[0], concurrency)
-    if engine == "trtllm" and deepseek:  # dsr1_fp8_h200_trt.sh, dsr1_fp8_b200_trt.sh, dsr1_fp4_b200_trt.sh
-        tokens = (concurrency + prompt + 64 + 63) // 64 * 64
-        if gpu == "h200" or not split[1]:  # dsr1_fp8_b200_trt_slurm.sh of 2025 deals out, without a least
-            tokens = max(8192, tokens)
-        return Flags(max_num_batched_tokens=tokens, memory=0.75 if gpu == "h200" else 0.8, kv_dtype="fp8")
+    engine, gpu = run.engine, run.gpu
+    if engine == "sglang" and run.deepseek:
+        return _sglang(gpu, 0 if run.four_bits else run.gpus, run.concurrency)
+    if engine == "trtllm" and run.deepseek:
+        return _trtllm(run)
     if engine == "trtllm":  # gptoss_fp4_h200_trt.sh, gptoss_fp4_b200_trt.sh
         kv_dtype = "auto" if gpu == "h200" else "fp8"
-        return Flags(max_num_batched_tokens=20000, max_num_seqs=concurrency, memory=0.85, kv_dtype=kv_dtype)
-    if engine == "vllm" and model.name == "minimax-m2.5":
-        return _minimax(gpu, version, prompt, four_bits=four_bits)
-    if engine == "vllm" and gpu == "b200" and model.name == "gpt-oss-120b":  # gptoss_fp4_b200.sh
+        seats = run.concurrency
+        return Flags(max_num_batched_tokens=20000, max_num_seqs=seats, memory=0.85, kv_dtype=kv_dtype)
+    if engine == "vllm" and run.model.name == "minimax-m2.5":
+        return _minimax(run)
+    if engine == "vllm" and gpu == "b200" and run.model.name == "gpt-oss-120b":  # gptoss_fp4_b200.sh
         return Flags(max_num_batched_tokens=8192, max_num_seqs=512, kv_dtype="fp8")
     return Flags()
+
+
+def _trtllm(run: Run) -> Flags:
+    """Return the flags of DeepSeek under TensorRT-LLM: dsr1_fp8_b200_trt.sh and those beside it.
+
+    Those of 2025 (``dsr1_fp8_b200_trt_slurm.sh``) have no least ``--max_num_tokens``, so that a step has one
+    prompt of 1,024 tokens. Since 2026 it is 8,192, prompts of FP8 on B200 wait for a batch, and some run in
+    graphs. Of other GPUs than H200 and B200, and of prefill apart, no script was read.
+    """
+    tokens = (run.concurrency + run.prompt + 64 + 63) // 64 * 64
+    memory = 0.75 if run.gpu == "h200" else 0.8
+    if not run.scripted or run.gpu not in ("h200", "b200"):
+        tokens = tokens if run.dealt and run.gpu != "h200" else max(8192, tokens)
+        return Flags(max_num_batched_tokens=tokens, memory=memory, kv_dtype="fp8")
+    if run.early:
+        # Of NVFP4's two, CUTLASS and TRTLLM, the tables of the former are slower than either ran.
+        backend = "CUTLASS" if run.gpu == "h200" else "" if run.four_bits else "DEEPGEMM"
+        return Flags(max_num_batched_tokens=tokens, memory=memory, kv_dtype="fp8", moe_backend=backend)
+    tokens = max(8192, tokens)
+    flags = Flags(max_num_batched_tokens=tokens, memory=memory, kv_dtype="fp8", moe_backend="CUTLASS")
+    if run.gpu == "h200":
+        return flags
+    lengths, count = (run.prompt, run.output), run.concurrency
+    flags = flags._replace(moe_backend="TRTLLM")
+    if run.four_bits:
+        return flags._replace(prompt_graphs=lengths == (1024, 1024) and run.gpus == 8 and run.dealt)
+    least = {(1024, 1024): 64, (1024, 8192): 128, (8192, 1024): 64}.get(lengths)
+    waits = lengths == (1024, 1024) and count >= 64
+    if lengths == (1024, 8192) and count >= 256:
+        return flags._replace(moe_backend="DEEPGEMM", memory=0.7)
+    return flags._replace(
+        prompt_graphs=least is not None and count >= least,
+        batch_wait=(40, 0.8) if waits else (0, 0.0),
+        memory=0.75 if lengths == (8192, 1024) and run.gpus == 4 else memory,
+    )
 
 
 def _sglang(gpu: str, tensor: int, concurrency: int) -> Flags:
@@ -89,30 +212,34 @@ def _sglang(gpu: str, tensor: int, concurrency: int) -> Flags:
     return Flags(max_num_batched_tokens=32768, receive_interval=interval, memory=0.82, kv_dtype="fp8")
 
 
-def _minimax(gpu: str, version: str, prompt: int, *, four_bits: bool) -> Flags:
+def _minimax(run: Run) -> Flags:
     """Return the flags of MiniMax-M2.5 under vLLM: minimaxm2.5_fp8_b200.sh and those beside it.
 
     The script for B200 changed with vLLM 0.19: it has had 8-bit keys and values since, as have those for B300
     and for NVFP4 (whose checkpoint asks for them, too).
     """
-    if gpu == "b300" or (gpu == "b200" and (four_bits or version.startswith("0.19"))):
-        return Flags(max_num_batched_tokens=2 * prompt, memory=0.9, kv_dtype="fp8")
+    gpu = run.gpu
+    if gpu == "b300" or (gpu == "b200" and (run.four_bits or run.version.startswith("0.19"))):
+        return Flags(max_num_batched_tokens=2 * run.prompt, memory=0.9, kv_dtype="fp8")
     return Flags(memory=0.9 if gpu.startswith("h100") else 0.95)
 
 
-def deals_out(engine: Engine, model: str, gpu: str, version: str) -> bool:
+def deals_out(run: Run) -> bool:
     """Whether a script has ranks hold whole experts where the data have each of them split.
 
     minimaxm2.5_fp8_h200.sh, and minimaxm2.5_fp8_b200.sh before vLLM 0.19, set ``--enable-expert-parallel``
-    for one rank of experts, too.
+    for one rank of experts, too. Rows of November 2025 do not have TensorRT-LLM's ``--ep_size``, which is
+    ``--tp_size`` for DeepSeek in FP8 by its configuration ("For all sequence lengths, EP=TP").
 
     Examples
     --------
-    >>> [deals_out("vllm", "minimax-m2.5", "b200", version) for version in ("0.17.0", "0.19.0")]
+    >>> run = Run("vllm", Model.load("minimax-m2.5"), "b200")
+    >>> [deals_out(run._replace(version=version)) for version in ("0.17.0", "0.19.0")]
     [True, False]
     """
-    early = gpu == "b200" and version[:4] in ("0.16", "0.17", "0.18")
-    return engine == "vllm" and model == "minimax-m2.5" and (gpu == "h200" or early)
+    early = run.gpu == "b200" and run.version[:4] in ("0.16", "0.17", "0.18")
+    minimax = run.engine == "vllm" and run.model.name == "minimax-m2.5"
+    return (minimax and (run.gpu == "h200" or early)) or (run.early and not run.four_bits)
 
 
 def fitted_on(engine: Engine, version: str, model: str, gpu: str) -> str:
@@ -120,9 +247,16 @@ def fitted_on(engine: Engine, version: str, model: str, gpu: str) -> str:
 
     Examples
     --------
-    >>> fitted_on("trtllm", "", "deepseek-r1", "b200"), fitted_on("trtllm", "1.2.0rc2", "deepseek-r1", "b200")
-    ('front end', '')
+    >>> [fitted_on("trtllm", version, "deepseek-r1", "b200") for version in ("", "1.2.0rc2")]
+    ['front end, launches', 'launches']
+    >>> fitted_on("trtllm", "1.2.0rc2", "gpt-oss-120b", "b200")
+    ''
     """
-    if engine == "vllm":
-        return "rate of experts" if model.startswith("gpt-oss") and gpu in ("h100-sxm", "h200") else ""
-    return "" if version else "front end"
+    fitted = []
+    if engine == "vllm" and model.startswith("gpt-oss") and gpu in ("h100-sxm", "h200"):
+        fitted.append("rate of experts")
+    if not version or (engine == "vllm" and model.startswith(("gpt-oss", "minimax"))):
+        fitted.append("front end")
+    if engine != "vllm" and model.startswith("deepseek"):
+        fitted.append("launches")
+    return ", ".join(fitted)

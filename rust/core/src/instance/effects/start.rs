@@ -43,6 +43,11 @@ impl Effects<'_> {
         self.on.queues.requeue_after_step(&self.on.requests, self.trace);
     }
 
+    /// Counts a step that holds prompts back for others, or begins to count anew.
+    pub(in crate::instance) fn note_prompts_held(&mut self, held: bool) {
+        self.on.queues.note_prompts_held(held);
+    }
+
     /// Has the decode set not run in this step.
     pub(in crate::instance) fn pause_decode_set(&mut self, now: Ticks) {
         self.on.batch.pause_decode_set(now);

@@ -137,6 +137,15 @@ impl WaitingQueue {
         }
     }
 
+    /// The requests in order, where that is of arrival, or was sorted anew.
+    pub(crate) fn by_arrival(&self) -> impl Iterator<Item = Queued> {
+        let listed = match &self.order {
+            Order::Fifo(queue) | Order::Sorted(queue) => Some(queue),
+            Order::Priority(_) => None,
+        };
+        listed.into_iter().flatten().copied()
+    }
+
     /// Removes the first request.
     pub(crate) fn pop(&mut self) {
         let gone = match &mut self.order {

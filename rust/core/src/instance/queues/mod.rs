@@ -39,6 +39,8 @@ pub(crate) struct Queues {
     requeue_last: bool,
     ahead: AsyncArrivals,
     receipts: Receipts,
+    /// Steps in which prompts were held back for others since some were admitted.
+    steps_held: u64,
 }
 
 impl Queues {
@@ -52,6 +54,7 @@ impl Queues {
             requeue_last: false,
             ahead: AsyncArrivals::default(),
             receipts: Receipts::new(receive_interval),
+            steps_held: 0,
         }
     }
 
@@ -93,6 +96,16 @@ impl Queues {
     /// The same, to change.
     pub(crate) fn receipts_mut(&mut self) -> &mut Receipts {
         &mut self.receipts
+    }
+
+    /// Steps in which prompts were held back for others since the rule let some pass.
+    pub(crate) fn steps_held(&self) -> u64 {
+        self.steps_held
+    }
+
+    /// Notes that a step holds prompts back, or lets them pass.
+    pub(crate) fn note_prompts_held(&mut self, held: bool) {
+        self.steps_held = if held { self.steps_held + 1 } else { 0 };
     }
 
     /// Swapped-out requests, in the order in which they resume.

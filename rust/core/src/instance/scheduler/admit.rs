@@ -100,7 +100,7 @@ impl Stages<'_> {
 
     /// Whether a preempted request has grown past the budget of a step where prompts are not cut: no step could ever admit
     /// it. (vLLM 0.6.1 ignores such a request, too.)
-    fn has_outgrown_budget(&self, candidate: Candidate) -> bool {
+    pub(super) fn has_outgrown_budget(&self, candidate: Candidate) -> bool {
         let most = self.effects.settings.scheduler.max_num_batched_tokens;
         candidate.lacking() > most && !self.is_under_way(candidate)
     }

@@ -30,7 +30,7 @@ pub(crate) struct StepDraft {
     pub(crate) reseated: bool,
     /// The loads from a tier.
     pub(crate) loads: Loads,
-    /// The memory that it holds back.
+    /// The memory and the prompts that it holds back.
     pub(crate) held_back: HeldBack,
     /// Blocks that were free once it was decided.
     pub(crate) free_blocks: u64,
@@ -38,7 +38,7 @@ pub(crate) struct StepDraft {
     pub(crate) retry_at: Option<Ticks>,
 }
 
-/// The memory that a step holds back.
+/// The memory and the prompts that a step holds back.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HeldBack {
     /// Where requests are selected by rank.
@@ -47,6 +47,8 @@ pub(crate) struct HeldBack {
     pub(crate) reserve: Reserved,
     /// Blocks that the running requests will take until they end, once they were counted.
     pub(crate) to_come: Option<u64>,
+    /// Whether prompts that would fit wait for others.
+    pub(crate) prompts: bool,
 }
 
 /// The bounds of a selection.

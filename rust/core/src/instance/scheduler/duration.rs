@@ -103,6 +103,10 @@ impl Stages<'_> {
         if self.effects.settings.selects {
             return self.certain_steps_of_selected();
         }
+        // Each step counts for how long prompts are held back.
+        if self.draft.held_back.prompts {
+            return 1;
+        }
         // A request admitted in this step, whose rank its admission changed, is not
         // displaced in the same step, but may be in the next.
         let joined_late = !self.effects.batch.decode_set().late_joiners().is_empty();

@@ -22,6 +22,7 @@ mod outputs;
 mod planned;
 mod preempt;
 mod prefixes;
+mod prompt_batch;
 mod reserve;
 mod resume;
 mod select;
@@ -310,6 +311,7 @@ impl<'a> Stages<'a> {
                     if (unless_preempted && self.draft.has_preempted())
                         || (unless_swapped && !self.effects.queues.swapped().is_empty())
                         || gather.is_some_and(|gather| !self.has_gathered(gather))
+                        || self.holds_prompts()
                     {
                         continue;
                     }

@@ -54,7 +54,7 @@ impl Stages<'_> {
     }
 
     /// Blocks of a request with all tokens of its prompt and its output.
-    fn blocks_at_end(&self, request: RequestNumber) -> u64 {
+    pub(super) fn blocks_at_end(&self, request: RequestNumber) -> u64 {
         let (trace, row) = (self.effects.trace, request.index());
         self.effects.settings.blocks_with_lookahead(trace.prompt_tokens[row] + trace.output_tokens[row])
     }

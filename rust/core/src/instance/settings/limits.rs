@@ -72,7 +72,10 @@ impl Limits {
         Self {
             least_tokens: budget.map_or(scheduler.max_num_batched_tokens, |budget| budget.least),
             prompts: scheduler.joining.is_limited() || config.pipeline.is_some(),
-            any_arrival_counts: varying.is_some() || scheduler.joining.passes_over() || config.prefetches(),
+            any_arrival_counts: varying.is_some()
+                || scheduler.joining.passes_over()
+                || scheduler.prompt_batch.is_some()
+                || config.prefetches(),
             varying,
             model: config.model.unwrap_or(ANY_MODEL),
             lone: LoneLimits::new(config),

@@ -1,0 +1,137 @@
+//! Prompts that wait for others while requests decode.
+
+use serde::Deserialize;
+
+use super::composition::Breach;
+use super::{Config, Preemption, QueueOrder, SchedulerConfig, Stage};
+use crate::error::Error;
+
+/// When prompts are admitted beside decodes: once a step has enough tokens, or once they were held back for long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PromptBatch {
+    /// Tokens of a step, of its decodes and of the prompts that it could admit, from which on it admits them.
+    pub tokens: u64,
+    /// The most steps in which prompts are held back.
+    pub steps: u64,
+}
+
+impl SchedulerConfig {
+    /// Whether a step runs all requests, then admits whole prompts, first come, first served.
+    fn admits_whole_prompts(&self) -> bool {
+        let runs = matches!(
+            *self.stages,
+            [
+                Stage::Running,
+                Stage::Admit { chunked: false, unless_swapped: false, count_decodes: true, gather: None, .. }
+            ]
+        );
+        runs && self.order == QueueOrder::Arrival
+    }
+
+    /// Prompts that wait for others, and the settings that exclude them.
+    pub(super) fn check_prompt_batch(&self) -> Result<(), Breach> {
+        if self.prompt_batch.is_none() {
+            return Ok(());
+        }
+        let broken = [
+            (
+                !self.admits_whole_prompts(),
+                "must be null unless a step runs all requests, then admits whole prompts in the order of arrival",
+            ),
+            (
+                self.preemption != Preemption::Recompute,
+                "must be null where preempted requests are swapped out",
+            ),
+            (self.prefix_cache.is_some(), "must be null where prefixes are cached"),
+            (self.joining.is_limited(), "must be null where prompts are passed over"),
+        ];
+        let breach = broken.into_iter().find_map(|(breaks, rule)| breaks.then_some(rule));
+        breach.map_or(Ok(()), |rule| Err(("prompt_batch", rule)))
+    }
+}
+
+impl Config {
+    /// Checks what instances stand beside whose prompts wait for others.
+    pub(super) fn check_prompt_batches(&self) -> Result<(), Error> {
+        let moves = self.routing.may_migrate() || self.handover.is_some();
+        let (together, paced) = (self.lockstep.is_some(), self.pace.is_some());
+        for (i, instance) in self.instances.iter().enumerate() {
+            if instance.scheduler.prompt_batch.is_none() {
+                continue;
+            }
+            let broken = [
+                (moves, "where requests may migrate or are handed over"),
+                (together, "where instances step together"),
+                (paced, "where readers have a pace"),
+                (instance.speculation.is_some(), "where tokens are drafted"),
+                (instance.pipeline.is_some(), "where stages have a batch each"),
+            ];
+            if let Some((_, rule)) = broken.into_iter().find(|(breaks, _)| *breaks) {
+                let rule = format!("must hold no prompts back (prompt_batch) {rule}, was to do so");
+                return Err(Error::config(format!("instances[{i}].scheduler"), rule));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::PrefixCacheConfig;
+    use crate::engine::fixtures;
+
+    /// A configuration with an instance whose prompts wait.
+    fn config() -> Config {
+        let mut config = fixtures::config(&[100], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+        let rules = &mut config.instances[0].scheduler;
+        rules.prompt_batch = Some(PromptBatch { tokens: 10, steps: 4 });
+        rules.stages = vec![
+            Stage::Running,
+            Stage::Admit {
+                chunked: false,
+                unless_preempted: true,
+                unless_swapped: false,
+                count_decodes: true,
+                gather: None,
+            },
+        ];
+        config
+    }
+
+    /// The refusal of its scheduler, changed by `change`.
+    fn refusal(change: impl Fn(&mut SchedulerConfig)) -> Option<Breach> {
+        let mut config = config();
+        change(&mut config.instances[0].scheduler);
+        config.instances[0].scheduler.check_prompt_batch().err()
+    }
+
+    #[test]
+    fn prompts_wait_only_where_they_are_whole() {
+        assert_eq!(refusal(|_| ()), None);
+        let (field, rule) = refusal(|rules| {
+            if let Stage::Admit { chunked, .. } = &mut rules.stages[1] {
+                *chunked = true;
+            }
+        })
+        .expect("a prompt that is cut is refused");
+        assert!(field == "prompt_batch" && rule.contains("admits whole prompts"), "{field}: {rule}");
+    }
+
+    #[test]
+    fn prompts_that_may_be_cached_are_refused() {
+        let cache = || Some(PrefixCacheConfig { unknown_first: true, evict: None, tree: None });
+        let (_, rule) = refusal(|rules| rules.prefix_cache = cache()).expect("a cache is refused");
+        assert!(rule.contains("where prefixes are cached"), "{rule}");
+    }
+
+    #[test]
+    fn prompts_wait_for_those_of_their_instance_alone() {
+        let mut together = config();
+        assert!(together.check_prompt_batches().is_ok());
+        together.pace = Some(crate::config::Pace { interval: 1, first: 1, ttft: None });
+        let error = together.check_prompt_batches().expect_err("a pace is refused").to_string();
+        assert!(error.contains("instances[0].scheduler: must hold no prompts back"), "{error}");
+    }
+}

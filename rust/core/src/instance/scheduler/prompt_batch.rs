@@ -1,0 +1,70 @@
+//! Prompts that wait until enough of them have gathered, while requests decode.
+//!
+//! Source: TensorRT-LLM 1.2, `_waiting_requests` of `PyExecutor` in `tensorrt_llm/_torch/pyexecutor/py_executor.py`. Its
+//! scheduler selects the prompts that fit, and drops them from the step again.
+
+use super::Stages;
+use crate::config::{Allocation, PromptBatch};
+use crate::instance::effects::{Candidate, Place};
+
+impl Stages<'_> {
+    /// Whether the prompts that this step could admit are held back. A step without decodes holds none back.
+    pub(super) fn holds_prompts(&mut self) -> bool {
+        let Some(rule) = self.effects.settings.scheduler.prompt_batch else { return false };
+        self.is_held(rule)
+    }
+
+    #[inline(never)]
+    fn is_held(&mut self, rule: PromptBatch) -> bool {
+        let decodes = self.draft.limits.tokens - self.draft.tokens_left;
+        if decodes == 0 {
+            return false;
+        }
+        let prompts = self.tokens_of_fitting_prompts();
+        if prompts == 0 {
+            return false;
+        }
+        let held = decodes + prompts < rule.tokens && self.effects.queues.steps_held() < rule.steps;
+        self.effects.note_prompts_held(held);
+        self.draft.held_back.prompts = held;
+        held
+    }
+
+    /// The tokens of the prompts that the step that is formed would admit.
+    fn tokens_of_fitting_prompts(&mut self) -> u64 {
+        let most = self.effects.settings.scheduler.max_num_seqs;
+        let (mut tokens, mut blocks, mut seats) = (0, 0, self.seats_taken());
+        let queued: Vec<_> = self.effects.queues.waiting().by_arrival().take(most as usize).collect();
+        for queued in queued {
+            let candidate = match queued.slot {
+                Some(slot) => self.candidate_in(slot),
+                None => Candidate::new(queued.request, Place::Front, self.effects.trace),
+            };
+            if self.has_outgrown_budget(candidate) {
+                continue;
+            }
+            let lacking = candidate.lacking();
+            if seats >= most || tokens + lacking > self.budget() {
+                break;
+            }
+            let needed = self.prompt_blocks(candidate.target, 0, candidate.target, 0)
+                + self.blocks_to_come(&candidate, candidate.target);
+            if blocks + needed > self.effects.kv.free() {
+                break;
+            }
+            tokens += lacking;
+            seats += 1;
+            blocks += self.blocks_claimed(&candidate);
+        }
+        tokens
+    }
+
+    /// Blocks that the admission of a candidate leaves fewer for those behind it.
+    fn blocks_claimed(&self, candidate: &Candidate) -> u64 {
+        let taken = self.effects.settings.blocks_for(candidate.target);
+        match self.effects.settings.scheduler.allocation {
+            Allocation::ChunkIfOutputFits => taken.max(self.blocks_at_end(candidate.request)),
+            _ => taken,
+        }
+    }
+}
