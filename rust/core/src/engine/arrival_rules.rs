@@ -49,9 +49,12 @@ impl ArrivalRules {
         cluster: &mut Cluster,
         now: Ticks,
     ) -> Result<Decision, Error> {
+        let Some(rule) = &self.decode else {
+            return router.decide_on_arrival(&self.on_arrival, row, cluster, now);
+        };
+        rare();
         let decision = router.decide_on_arrival(&self.on_arrival, row, cluster, now)?;
-        if let (Some(rule), Decision::Send(prefill)) = (&self.decode, decision) {
-            rare();
+        if let Decision::Send(prefill) = decision {
             let picked = router.pick_with_prefill(rule, (row, prefill), cluster, now)?;
             self.targets[row] = picked.map_or(NONE, |index| index as u32);
             if let Some(index) = picked {

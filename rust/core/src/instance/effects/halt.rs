@@ -14,7 +14,8 @@ impl Effects<'_> {
         self.on.observers.stats.count_waiting(self.waiting(), now);
         self.halt_pipeline(now);
         let mut latest = now;
-        if let Some(run) = self.on.run.take() {
+        if !self.on.run.is_idle() {
+            let run = self.on.run.end();
             let ended = run.steps_ended(now);
             if ended > 0 {
                 self.apply(&run, ended);

@@ -16,7 +16,7 @@ impl Effects<'_> {
     #[inline(never)]
     fn apply_listed(&mut self, now: Ticks) {
         let list = self.on.run.take_list();
-        let Some(run) = self.on.run.take() else { return };
+        let run = self.on.run.end();
         self.on.batch.end_step();
         let ended = list.ended(now).min(list.len() - 1);
         self.apply_list(&run, list, ended);
@@ -25,23 +25,23 @@ impl Effects<'_> {
         }
     }
 
-    /// Applies the step in progress, and starts the run planned to follow it.
+    /// Applies the step in progress, and starts the run that is planned to follow it.
     #[inline(never)]
     pub(in crate::instance) fn apply_planned_head(&mut self) {
-        let Some((head, next, shape)) = self.on.run.take_planned() else { return };
+        let head = self.on.run.end();
         self.on.batch.end_step();
         self.apply(&head, 1);
         if !self.on.batch.chunks().is_empty() {
-            self.finish_chunks(head.start, next.start, head.decodes);
+            self.finish_chunks(head.start, head.end(), head.decodes);
         }
         if cfg!(debug_assertions) {
             self.check_invariants();
         }
+        self.on.run.start_planned();
         debug_assert_eq!(
-            shape,
+            *self.on.run.shape(),
             self.on.batch.shape(true, &self.on.requests),
             "Invariant: a run is what it was planned to be"
         );
-        self.on.run.start(next, shape);
     }
 }

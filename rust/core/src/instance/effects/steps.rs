@@ -18,8 +18,11 @@ impl Effects<'_> {
         if self.on.run.planned().is_some() {
             self.apply_planned_head();
         }
+        if self.on.run.is_idle() {
+            return 0;
+        }
         let list = self.on.run.take_list();
-        let Some(run) = self.on.run.take() else { return 0 };
+        let run = self.on.run.end();
         self.on.batch.end_step();
         if run.steps == 0 {
             return 0;
@@ -77,7 +80,10 @@ impl Effects<'_> {
             self.allocate_next_step();
         }
         let ended = self.on.run.ended(now);
-        let Some(mut run) = self.on.run.take_if(|run| ended > 0 && ended < run.steps) else { return };
+        if ended == 0 || self.on.run.current().is_none_or(|run| ended >= run.steps) {
+            return;
+        }
+        let mut run = self.on.run.end();
         let set = self.on.batch.decode_set();
         let later = set.blocks_for(ended + 1) - set.blocks_for_next();
         self.apply(&run, ended);

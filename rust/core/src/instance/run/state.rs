@@ -152,25 +152,18 @@ impl RunState {
         }
     }
 
-    /// Ends the run in progress, and returns it. Cancels what is planned.
-    pub(crate) fn take(&mut self) -> Option<Run> {
-        let run = self.current().copied();
+    /// Ends the run in progress, and returns it. What is planned follows only if it is [started](Self::start_planned).
+    pub(crate) fn end(&mut self) -> Run {
+        debug_assert!(!self.is_idle(), "Invariant: a run is in progress");
         self.progress = Progress::Idle;
-        run
+        self.run
     }
 
-    /// Ends the run in progress if `ends` says so, and returns it.
-    pub(crate) fn take_if(&mut self, ends: impl FnOnce(&Run) -> bool) -> Option<Run> {
-        if self.current().is_some_and(ends) { self.take() } else { None }
-    }
-
-    /// Ends the step in progress if a run is planned to follow it. Returns both, and the shape of the run's first step.
-    pub(crate) fn take_planned(&mut self) -> Option<(Run, Run, StepShape)> {
-        if self.progress != Progress::Planned {
-            return None;
-        }
-        self.progress = Progress::Idle;
-        Some((self.run, self.next.0, self.next.1))
+    /// Starts the run that was planned to follow the step that has just ended.
+    pub(crate) fn start_planned(&mut self) {
+        debug_assert!(self.is_idle(), "Invariant: one run at a time");
+        self.progress = Progress::Running;
+        (self.run, self.shape) = self.next;
     }
 
     /// Puts back what is left of a run whose first `ended` steps are applied.

@@ -20,7 +20,7 @@ fn a_run_is_truncated_at_the_end_of_its_step() {
     assert_eq!(state.truncate(121), Some(130));
     assert_eq!(state.truncate(130), None);
     assert_eq!(state.truncate(120), Some(120), "a step that ends then is the last");
-    assert_eq!(state.take().map(|run| run.steps), Some(2));
+    assert_eq!(state.end().steps, 2);
     assert!(state.is_idle() && state.truncate(125).is_none());
 }
 
@@ -69,7 +69,7 @@ fn a_list_whose_first_steps_are_applied_goes_on() {
     state.list([12, 14].into_iter());
     for (start, end, past) in [(110, 122, true), (122, 136, false)] {
         let mut list = state.take_list();
-        state.take();
+        state.end();
         list.take(1);
         state.keep_list(list, StepShape { decode_kv: start, ..StepShape::default() });
         let run = state.current().copied().expect("a step is in progress");
@@ -96,9 +96,9 @@ fn the_planned_run_follows_the_step_in_progress() {
     state.plan(run(110, 4), shape);
     assert_eq!(state.growth(109, 2, 5, 1), 0);
     assert_eq!(state.growth(130, 2, 5, 1), 2 + 5 + 2 * 3);
-    let (head, run, shape) = state.take_planned().expect("a run is planned");
+    let head = state.end();
     assert_eq!(state.shape().decode_requests, 0, "it is the step's");
-    state.start(run, shape);
+    state.start_planned();
     assert_eq!((head.start, state.shape().decode_requests, state.ended(130)), (100, 3, 2));
 }
 
@@ -107,7 +107,7 @@ fn what_is_left_of_a_run_has_the_shape_of_its_first_step() {
     let mut state = RunState::default();
     let shape = StepShape { decode_requests: 3, decode_kv: 30, decode_max_kv: 12, ..StepShape::default() };
     state.start(run(100, 5), shape);
-    let run = state.take_if(|run| run.steps > 2).expect("it has five steps");
+    let run = state.end();
     state.resume(run, 2);
     assert_eq!((state.shape().decode_kv, state.shape().decode_max_kv), (36, 14));
 }
@@ -121,7 +121,7 @@ fn a_run_that_starts_at_a_moment_has_not_begun_then() {
     assert!(state.is_in_step(101));
     assert!(state.begin_before(101) && !state.begin_before(101), "it begins once");
     assert!(state.is_in_step(100), "its first step has its blocks");
-    state.take();
+    state.end();
     state.start(Run { decodes: false, ..run(100, 1) }, StepShape::default());
     assert!(!state.is_in_step(101), "the decode set takes no step");
 }
@@ -145,7 +145,7 @@ fn steps_of_a_run_of_several_end_before_it_does() {
     assert_eq!(reached(11), [false, true, true, true], "the set takes its 11th to 15th step");
     assert_eq!(reached(14), [false, false, false, true]);
     assert!(!state.passes(15, 10), "the run ends with it");
-    state.take();
+    state.end();
     assert!(!state.passes(11, 10));
     state.start(run(100, 1), StepShape::default());
     assert_eq!(state.ended(110), 0, "a single step is applied at its end");
@@ -167,7 +167,7 @@ fn the_step_in_progress_has_tokens_and_ticks() {
 fn a_shape_without_decodes_grows_by_none() {
     let mut state = RunState::default();
     state.start(run(100, 5), StepShape::default());
-    let run = state.take().expect("it is in progress");
+    let run = state.end();
     state.resume(run, 2);
     assert_eq!((state.shape().decode_kv, state.shape().decode_max_kv), (0, 0));
 }

@@ -83,11 +83,12 @@ pub(crate) struct Loads {
 }
 
 impl StepDraft {
-    pub(crate) fn new(now: Ticks, limits: StepLimits) -> Self {
+    /// The draft of a step without room.
+    pub(crate) fn new(now: Ticks) -> Self {
         Self {
             now,
-            limits,
-            tokens_left: limits.tokens,
+            limits: StepLimits { tokens: 0, threshold: 0, chunk: 0 },
+            tokens_left: 0,
             preempted: Vec::new(),
             displaced: 0,
             decoded: false,
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_decode_takes_a_seat_only_where_decodes_are_counted() {
-        let draft = StepDraft::new(0, StepLimits { tokens: 8, threshold: 0, chunk: 8 });
+        let draft = StepDraft::new(0);
         for phase in [Phase::Prefilling, Phase::Decoding, Phase::Stalled] {
             assert!(draft.takes_seat(phase, true) && draft.takes_seat(phase, false));
         }

@@ -39,7 +39,6 @@ use crate::config::{Admission, Stage};
 use crate::error::Error;
 use crate::hint::rare;
 use crate::time::Ticks;
-use limits::StepLimits;
 use resume::ResumeRules;
 use select::SelectRules;
 
@@ -81,11 +80,11 @@ pub(super) enum Formed {
 impl<'a> Stages<'a> {
     /// The stages of a step that starts at `now`.
     pub(super) fn new(effects: Effects<'a>, now: Ticks) -> Self {
-        Self { effects, draft: StepDraft::new(now, StepLimits { tokens: 0, threshold: 0, chunk: 0 }) }
+        Self { effects, draft: StepDraft::new(now) }
     }
 
     /// As [`Effects::begin`], of one step.
-    pub(super) fn begin(mut self) -> Result<Formed, Error> {
+    pub(super) fn begin(&mut self) -> Result<Formed, Error> {
         debug_assert!(self.effects.run.is_idle(), "Invariant: one step at a time");
         let now = self.draft.now;
         if let Some(ends) = self.effects.wake_tier(now) {
@@ -112,7 +111,7 @@ impl<'a> Stages<'a> {
                 let may_displace = self.may_displace();
                 self.effects.begin_round(may_displace);
             }
-            self.draft = self.open_draft(now);
+            self.open_draft();
             self.effects.open_tier_step(now);
             let decodes = self.run_round();
             let preempted = self.draft.has_preempted();
@@ -141,6 +140,7 @@ impl<'a> Stages<'a> {
             }
             // The requests just preempted have cached tokens now.
             self.effects.refresh_ranks_again(now);
+            self.draft = StepDraft::new(now);
         }
     }
 
@@ -161,7 +161,7 @@ impl<'a> Stages<'a> {
     }
 
     /// Starts the step that was formed. Returns when the step or run ends.
-    fn start(mut self, decodes: bool) -> Result<Ticks, Error> {
+    fn start(&mut self, decodes: bool) -> Result<Ticks, Error> {
         let now = self.draft.now;
         let dropped = self.effects.queues.has_migrated_in() && self.effects.store_migrated(now);
         self.draft.free_blocks = self.effects.kv.free();
@@ -218,11 +218,11 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Opens a step's draft.
-    fn open_draft(&mut self, now: Ticks) -> StepDraft {
-        let mut limits = self.step_limits();
-        limits.chunk = self.chunk_limit(limits.threshold);
-        StepDraft::new(now, limits)
+    /// Gives the draft its limits.
+    fn open_draft(&mut self) {
+        self.draft.limits = self.step_limits();
+        self.draft.limits.chunk = self.chunk_limit(self.draft.limits.threshold);
+        self.draft.tokens_left = self.draft.limits.tokens;
     }
 
     /// The most tokens of a prompt that a step formed now would take. `threshold`: beside other requests; 0: no limit.
