@@ -94,13 +94,18 @@ impl Effects<'_> {
         for (row, &slot) in (first..).zip(&through) {
             self.on.requests[slot].blocks.set_row(row);
         }
-        if self.on.settings.scheduler.schedule_ahead {
-            // The outcome of the step is not known to the next one. A prompt that continues is cut by that one.
-            through.into_iter().for_each(|slot| self.on.queues.ahead_mut().defer_insertion(slot));
-        } else {
-            through.into_iter().for_each(|slot| self.insert_computed(slot));
+        let ahead = self.on.settings.scheduler.schedule_ahead;
+        for slot in through {
+            // A step that is decided ahead does not know the outcome of the one before it.
+            if ahead {
+                self.on.queues.ahead_mut().defer_insertion(slot);
+            } else {
+                self.insert_computed(slot);
+            }
         }
-        continuing.into_iter().for_each(|slot| self.insert_computed(slot));
+        for slot in continuing {
+            self.insert_computed(slot);
+        }
     }
 
     /// Inserts into a tree the prompts that are through, and that the step which was decided did not know to be.
