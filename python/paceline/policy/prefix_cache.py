@@ -15,9 +15,14 @@ from paceline.policy.stores import Store
 from paceline.policy.tiers import Host, check_tiers
 from paceline.policy.value import Value
 
-__all__ = ["PrefixCache", "RadixTree"]
+__all__ = ["LONGEST_PREFIX", "PrefixCache", "RadixTree"]
 
 _MOST = 2**31 - 1
+
+LONGEST_PREFIX = {"most": 128, "shares": 32}
+"""SGLang's ``lpm`` (``srt/managers/schedule_policy.py``, 0.5.23) falls back to arrival if more than ``most``
+requests wait, and puts a request last that has at most ``shares`` cached tokens and shares as many with one
+before it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)

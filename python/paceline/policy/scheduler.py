@@ -21,7 +21,7 @@ from paceline.policy.expressions.wire import Names
 from paceline.policy.expressions.wire import to_wire as expression_to_wire
 from paceline.policy.loras import Loras
 from paceline.policy.pipelines import Pipelined
-from paceline.policy.prefix_cache import PrefixCache
+from paceline.policy.prefix_cache import LONGEST_PREFIX, PrefixCache
 from paceline.policy.prompt_batches import PromptBatch
 from paceline.policy.queues import Class, Displace, Keys, Refresh, check_classes, ranked
 from paceline.policy.ranking import accumulators_of, keys_in, levels_of, quantum_of, reads_cached, to_wire
@@ -57,12 +57,6 @@ the most output tokens, which only an oracle knows. ``longest_prefix``: the most
 cached tokens, evaluated for each step while at most 128 requests wait; a request with
 at most 32 that begins with the same 32 tokens as one before it comes last.
 """
-
-_LONGEST_SORTED = 128
-"""SGLang's ``longest_prefix_match`` falls back to arrival above this many (schedule_policy.py, 0.5.23)."""
-
-_SHARED = 32
-"""Cached tokens up to which SGLang puts a request last that shares as many with one before it (same file)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -493,7 +487,7 @@ class Scheduler(Value):
         if self.ranks:
             return to_wire(self.order, self.classes, self.refresh, names, ticks_per_s, self._admits)
         if self._is_named("longest_prefix"):
-            return {"kind": "longest_prefix", "most": _LONGEST_SORTED, "shares": _SHARED}
+            return {"kind": "longest_prefix", **LONGEST_PREFIX}
         # The engine ranks by one column of integers, which the trace's column is converted to.
         return {"kind": "arrival" if self._is_named("arrival") else "priority"}
 

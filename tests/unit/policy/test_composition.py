@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paceline import PolicyError, Scheduler, cluster, inst, oracle, req
-from paceline.policy import Class, Loras, OutputReserve, PromptBatch, Quantum, where
+from paceline.policy import Class, Loras, OutputReserve, PrefixCache, PromptBatch, Quantum, where
 from paceline.policy.stages import (
     Admit,
     Decodes,
@@ -15,7 +15,6 @@ from paceline.policy.stages import (
     Groups,
     Layered,
     Prefills,
-    PrefixCache,
     Running,
     Select,
     Swap,

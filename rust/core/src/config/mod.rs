@@ -188,6 +188,20 @@ impl Config {
         {
             return Err(Error::config("pace", "must have an interval above 0, and first at least as long"));
         }
+        self.check_drafts_and_ranks()?;
+        self.check_ahead()?;
+        self.check_adapters()?;
+        self.check_tiers()?;
+        self.check_stores()?;
+        self.check_pipelines()?;
+        self.check_prefix_trees()?;
+        self.check_prompt_batches()?;
+        self.check_overlap()?;
+        self.check_routing()
+    }
+
+    /// Checks that tokens are drafted, and requests handed over, only where the scheduler has a place for them.
+    fn check_drafts_and_ranks(&self) -> Result<(), Error> {
         let selects =
             |instance: &InstanceConfig| instance.speculation.is_some() && instance.scheduler.selects();
         if let Some(i) = self.instances.iter().position(selects) {
@@ -207,15 +221,7 @@ impl Config {
             let rule = "must be null where the scheduler has an output_reserve, was given: a draft's slots are not reserved";
             return Err(Error::config(format!("instances[{i}].speculation"), rule));
         }
-        self.check_ahead()?;
-        self.check_adapters()?;
-        self.check_tiers()?;
-        self.check_stores()?;
-        self.check_pipelines()?;
-        self.check_prefix_trees()?;
-        self.check_prompt_batches()?;
-        self.check_overlap()?;
-        self.check_routing()
+        Ok(())
     }
 
     /// Checks schedulers that decide steps ahead beside drafts.
