@@ -96,8 +96,8 @@ impl Memory {
     /// Gives a request the prefix that its lookup found in the tree.
     pub(super) fn adopt_from_tree(&mut self, hits: &Hits, table: &mut BlockTable) {
         let Some(tree) = &mut self.tree else { return };
-        let before = tree.nodes.locked();
-        let end = tree.nodes.use_prefix(&mut hits.found.clone());
+        let (before, mut found) = (tree.nodes.locked(), hits.found);
+        let end = tree.nodes.use_prefix(&mut found);
         tree.nodes.lock(end);
         let locked = tree.nodes.locked() - before;
         self.pool.take(locked).expect("Invariant: free blocks that are hit are counted");

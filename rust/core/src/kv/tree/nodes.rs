@@ -159,10 +159,10 @@ impl RadixTree {
         found.end.0 = end;
         // The nodes above are used before those below.
         self.uses += self.path(end).count() as u64;
-        let (mut id, mut use_) = (end, self.uses);
+        let (mut id, mut moment) = (end, self.uses);
         while id != NodeId::ROOT {
-            self.reuse(id, use_);
-            use_ -= 1;
+            self.reuse(id, moment);
+            moment -= 1;
             id = self.nodes[id.index()].above;
         }
         end
@@ -186,9 +186,9 @@ impl RadixTree {
     }
 
     /// Notes when a node was used last.
-    fn reuse(&mut self, id: NodeId, use_: u64) {
-        let before = std::mem::replace(&mut self.nodes[id.index()].used, use_);
-        self.leaves.reuse(before, use_);
+    fn reuse(&mut self, id: NodeId, moment: u64) {
+        let before = std::mem::replace(&mut self.nodes[id.index()].used, moment);
+        self.leaves.reuse(before, moment);
     }
 
     /// Adds an unlocked leaf.
