@@ -54,8 +54,9 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
     cuts = [until for one in (replayed, other) if (until := one.case.config["until"]) is not None]
     first = min([first, *ends, *cuts])
     for index, (ours, theirs) in enumerate(zip(replayed.decisions, other.decisions, strict=True)):
-        # A step that the end of time cuts off may be in either log, in both, or in none.
-        last = min(cuts, default=NEVER)
+        # A step that the end of time cuts off may be in either log, in both, or in none. So may a batch in a
+        # pipeline that is under way when the last request is cancelled, and the replay ends.
+        last = min([*cuts, *(one.stats["end_ticks"] for one in (replayed, other))])
         before = [
             [
                 _decided(step)
