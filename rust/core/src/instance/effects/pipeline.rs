@@ -14,7 +14,7 @@ use crate::series::Series;
 use crate::time::{HORIZON, Ticks};
 
 impl Effects<'_> {
-    /// Forms batches while the pipeline has places for them. Returns when the next batch leaves it, or when to return.
+    /// Forms batches while the pipeline has places for them. Returns when the next batch leaves it, or when to return before.
     ///
     /// # Errors
     ///
@@ -33,7 +33,8 @@ impl Effects<'_> {
             }
             let Some(pipeline) = self.on.run.pipeline_mut() else { return Ok(None) };
             if !pipeline.drop_empty(now) {
-                return Ok(pipeline.next_end().or(retry_at));
+                // A gathered batch may start, and have a place, before the next one leaves.
+                return Ok(pipeline.next_end().into_iter().chain(retry_at).min());
             }
         }
     }
