@@ -71,6 +71,10 @@ BURSTS: dict[str, Callable[[], paceline.Policy]] = {
 }
 """Asked: PARS takes at most 1.5 times as long as FCFS."""
 PREFIX = "mooncake conversation, prefix caching, 4 saturated instances"
+PREFIXES: dict[str, Callable[[], paceline.Policy]] = {
+    PREFIX: lambda: paceline.policies.vllm(prefix_caching=True),
+    f"{PREFIX}, SGLang's radix tree": lambda: paceline.policies.sglang(prefix_caching=True),
+}
 
 
 def synthesized(name: str) -> dict[str, Any]:
@@ -88,10 +92,10 @@ def azure(name: str) -> dict[str, Any]:
     return {**timed(trace, AZURE[name], paceline.policies.vllm()), "read_s": read_s}
 
 
-def mooncake(_: str) -> dict[str, Any]:
+def mooncake(name: str) -> dict[str, Any]:
     """Time the Mooncake conversation trace with prefix caching, at twenty times its rate."""
     trace = paceline.read_trace(TRACES / "mooncake_conversation.jsonl.zst").at_rate(scale=20)
-    return timed(trace, 4, paceline.policies.vllm(prefix_caching=True))
+    return timed(trace, 4, PREFIXES[name]())
 
 
 def pascal(name: str) -> dict[str, Any]:
@@ -195,7 +199,7 @@ def main() -> None:
     cases = dict.fromkeys(CASES, synthesized) | dict.fromkeys(REASONING, pascal)
     cases |= dict.fromkeys(RANKED, ranked) | dict.fromkeys(ARROW, arrow) | dict.fromkeys(BURSTS, burst)
     if TRACES.is_dir():
-        cases |= dict.fromkeys(AZURE, azure) | {PREFIX: mooncake}
+        cases |= dict.fromkeys(AZURE, azure) | dict.fromkeys(PREFIXES, mooncake)
     if chosen.case:
         print(json.dumps(cases[chosen.case](chosen.case)))
         return
