@@ -68,8 +68,8 @@ impl Adapters {
         match fact {
             Fact::Admitted { .. } => self.enter(adapter),
             Fact::Finished | Fact::Cancelled { ran: true } if self.ahead => {}
-            // It was preempted before it had its last token.
-            Fact::Finished if !of.state.phase.is_admitted() => {}
+            // It was preempted before it had its last token, or before the end of the step in which it was to be cut short.
+            Fact::Finished | Fact::Cancelled { ran: true } if !of.state.phase.is_admitted() => {}
             Fact::Preempted | Fact::Finished | Fact::Cancelled { ran: true } => self.leave(adapter),
             _ => {}
         }
