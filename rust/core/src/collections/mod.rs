@@ -3,15 +3,15 @@
 //! Each is tested here against a naive model, by properties.
 
 mod column;
-mod due_times;
 mod indexed_heap;
+mod rising_keys;
 mod step_wheel;
 mod suffix_maxima;
 mod tournament;
 
 pub use column::Column;
-pub(crate) use due_times::DueTimes;
 pub(crate) use indexed_heap::IndexedHeap;
+pub(crate) use rising_keys::{DueTimes, RisingKeys};
 pub(crate) use step_wheel::StepWheel;
 pub(crate) use suffix_maxima::SuffixMaxima;
 pub(crate) use tournament::Tournament;

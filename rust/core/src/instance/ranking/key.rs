@@ -25,6 +25,11 @@ impl RankKey {
         Self(digits)
     }
 
+    /// The class.
+    pub(crate) fn class(self) -> u32 {
+        (self.0[0] >> 32) as u32
+    }
+
     /// The sort keys.
     pub(crate) fn keys(self) -> [i64; MOST_KEYS] {
         std::array::from_fn(|i| ((self.0[i] << 32 | self.0[i + 1] >> 32) ^ (1 << 63)) as i64)

@@ -6,6 +6,7 @@
 //! a known number of steps or ticks, which bounds a run. A rank that cannot have
 //! changed is not evaluated.
 
+mod arrival_order;
 mod arrivals;
 mod cells;
 mod classes;

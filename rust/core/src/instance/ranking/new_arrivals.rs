@@ -3,7 +3,8 @@
 //! Their ranks depend on the trace and on time only. A request gets its slot as it is admitted.
 
 use super::RankKey;
-use crate::collections::{DueTimes, Id, IndexedHeap};
+use super::arrival_order::ArrivalOrder;
+use crate::collections::{DueTimes, Id};
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
 
@@ -31,7 +32,7 @@ pub(crate) struct NewRank {
 /// The ranked requests that have no slot.
 #[derive(Debug, Default)]
 pub(super) struct NewArrivals {
-    order: IndexedHeap<RankKey>,
+    order: ArrivalOrder,
     due: DueTimes,
     /// By id; of ids in `free`, one of no request.
     entries: Vec<NewArrival>,

@@ -1,62 +1,67 @@
-//! Ids in order of moments, most of which are set in order.
+//! Ids in order of keys, most of which are set in rising order.
 
 use std::collections::VecDeque;
 
 use super::{Column, Id, IndexedHeap};
 use crate::time::{NEVER, Ticks};
 
-/// The moment of each id, the first moment first; which of equal ones is first follows from how they were set.
+/// The moment of each id.
+pub(crate) type DueTimes = RisingKeys<Ticks>;
+
+/// The key of each id, the smallest first; which of equal ones is first follows from how they were set.
 ///
-/// An id whose moment is after all others is appended, and taken from the front: both in constant time. Removing one from
+/// An id whose key is after all others is appended, and taken from the front: both in constant time. Removing one from
 /// the middle leaves an empty place. Ids that are set out of order are in a heap.
 #[derive(Debug, Default)]
-pub(crate) struct DueTimes {
+pub(crate) struct RisingKeys<K> {
     /// Ids in order, the first of which is present, with the number of their place.
-    line: VecDeque<(Ticks, Id, u64)>,
+    line: VecDeque<(K, Id, u64)>,
     /// By id: the number of its place in the line; 0 if it is not there.
     places: Column<u64>,
     /// The number of the latest place.
     latest: u64,
     /// All other ids.
-    others: IndexedHeap<Ticks>,
+    others: IndexedHeap<K>,
 }
 
 impl DueTimes {
-    /// The first moment and its id.
-    pub(crate) fn first(&self) -> Option<(Ticks, Id)> {
-        let front = self.line.front().map(|&(time, id, _)| (time, id));
+    /// The first moment, or [`NEVER`] if no id has one.
+    pub(crate) fn next(&self) -> Ticks {
+        self.first().map_or(NEVER, |(time, _)| time)
+    }
+}
+
+impl<K: Copy + Ord> RisingKeys<K> {
+    /// The smallest key and its id.
+    pub(crate) fn first(&self) -> Option<(K, Id)> {
+        let front = self.line.front().map(|&(key, id, _)| (key, id));
         match (front, self.others.first()) {
             (Some(front), Some(other)) => Some(front.min(other)),
             (front, other) => front.or(other),
         }
     }
 
-    /// The first moment, or [`NEVER`] if no id has one.
-    pub(crate) fn next(&self) -> Ticks {
-        self.first().map_or(NEVER, |(time, _)| time)
-    }
-
-    /// Whether no id has a moment.
+    /// Whether no id has a key.
     pub(crate) fn is_empty(&self) -> bool {
         self.line.is_empty() && self.others.is_empty()
     }
 
-    /// The moment of an id, if it has one.
-    pub(crate) fn get(&self, id: Id) -> Option<Ticks> {
+    /// The key of an id, if it has one.
+    pub(crate) fn get(&self, id: Id) -> Option<K> {
         match self.places.get(id as usize) {
             Some(&place) if place > 0 => {
                 let first = self.line.front().map_or(0, |first| first.2);
-                self.line.get((place - first) as usize).map(|&(time, ..)| time)
+                self.line.get((place - first) as usize).map(|&(key, ..)| key)
             }
             _ => self.others.key(id),
         }
     }
 
-    /// Sets the moment of an id, whether or not it had one.
-    pub(crate) fn set(&mut self, id: Id, time: Ticks) {
+    /// Sets the key of an id, whether or not it had one.
+    pub(crate) fn set(&mut self, id: Id, key: K) {
         self.remove(id);
-        if self.line.back().is_some_and(|&(last, ..)| time < last) {
-            self.others.set(id, time);
+        if self.line.back().is_some_and(|&(last, ..)| key < last) {
+            self.others.set(id, key);
             return;
         }
         let at = id as usize;
@@ -65,24 +70,24 @@ impl DueTimes {
         }
         self.latest += 1;
         self.places[at] = self.latest;
-        self.line.push_back((time, id, self.latest));
+        self.line.push_back((key, id, self.latest));
     }
 
-    /// Sets the moment of an id, or removes the id if there is none.
-    pub(crate) fn set_or_remove(&mut self, id: Id, time: Option<Ticks>) {
-        match time {
-            Some(time) => self.set(id, time),
+    /// Sets the key of an id, or removes the id if there is none.
+    pub(crate) fn set_or_remove(&mut self, id: Id, key: Option<K>) {
+        match key {
+            Some(key) => self.set(id, key),
             None => self.remove(id),
         }
     }
 
-    /// Forgets the ids below `id`, none of which has a moment or will have one again.
+    /// Forgets the ids below `id`, none of which has a key or will have one again.
     pub(crate) fn forget(&mut self, id: Id) {
         self.places.forget(id as usize);
         self.others.forget(id);
     }
 
-    /// Removes an id, if it has a moment.
+    /// Removes an id, if it has a key.
     pub(crate) fn remove(&mut self, id: Id) {
         match self.places.get_mut(id as usize) {
             Some(place) if *place > 0 => {
