@@ -58,7 +58,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{PrefixCacheConfig, PrefixTreeConfig, ReserveConfig};
+    use crate::config::{PipelineConfig, PrefixCacheConfig, PrefixTreeConfig, ReserveConfig};
     use crate::engine::fixtures;
 
     #[test]
@@ -76,5 +76,9 @@ mod tests {
         let reserve = ReserveConfig { first: 1, least: 1, steps: 1, after: 1, clip: 1 };
         config.instances[0].scheduler.output_reserve = Some(reserve);
         assert_eq!((said(&config), config.check_prefix_trees()), (None, Ok(())));
+        config.instances[0].pipeline =
+            Some(PipelineConfig { stages: vec![1], batches: 2, empty_batches: false });
+        let error = config.check_prefix_trees().expect_err("batches in a pipeline are refused").to_string();
+        assert!(error.contains("instances[0].pipeline: must be null where a radix tree"), "{error}");
     }
 }

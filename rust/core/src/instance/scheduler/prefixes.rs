@@ -23,11 +23,6 @@ impl Stages<'_> {
         }
     }
 
-    /// Gives up cached prefixes, as not all decodes find blocks: requests are going to be preempted.
-    pub(super) fn give_up_prefixes(&mut self) {
-        self.effects.evict_unheld();
-    }
-
     /// Makes room for the coming tokens of the decodes that are left after a preemption. Those of the first `reached`
     /// requests have the blocks of this step already.
     pub(super) fn make_room_for_decodes(&mut self, reached: usize) {

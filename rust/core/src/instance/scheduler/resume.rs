@@ -112,7 +112,7 @@ impl Stages<'_> {
         rare();
         self.effects.evaluate_running_ranks(self.draft.now);
         while self.effects.batch.decode_set().blocks_for_next() > self.effects.kv.free() {
-            self.give_up_prefixes();
+            self.effects.evict_unheld();
             let victim = self.effects.next_victim();
             let Some(slot) = victim else { break };
             self.preempt(slot);
@@ -245,7 +245,7 @@ impl Stages<'_> {
             };
             while blocks.max(u64::from(self.effects.settings.scheduler.spare_block)) > self.effects.kv.free()
             {
-                self.give_up_prefixes();
+                self.effects.evict_unheld();
                 let Some(victim) = self.choose_victim(rules.preempts_prefills) else {
                     break 'requests;
                 };
