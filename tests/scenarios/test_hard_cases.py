@@ -137,7 +137,9 @@ def test_a_budget_of_one_token_serves_every_request_a_token_a_step(make: Make) -
     """A (3 in, 4 out) and B (5, 1) arrive at 0; C (2, 6) at 0.1 s, after ten steps of a little over 10 ms."""
     trace = requests([0.0, 0.0, 0.1], [3, 5, 2], [4, 1, 6])
     policy = make(max_num_batched_tokens=1, max_num_seqs=4)
-    result = both_ways(trace, one_instance(20), policy)
+    # Prompts that are charged in whole blocks have blocks of the one token.
+    cluster = one_instance(320, block_tokens=1) if policy.scheduler.output_reserve else one_instance(20)
+    result = both_ways(trace, cluster, policy)
     assert statuses(result) == {"finished"}
     stats = result.stats.instances[0]
     assert stats.prefill_tokens == 3 + 5 + 2

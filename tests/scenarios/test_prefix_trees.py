@@ -15,17 +15,23 @@ CACHES = pytest.mark.parametrize("cache", [PrefixCache(tree=RadixTree()), Prefix
 
 
 def hits(
-    prompts: list[tuple[float, list[int]]], *, blocks: int, cache: PrefixCache, leap: bool, output: int = 2
+    prompts: list[tuple[float, list[int]]],
+    *,
+    blocks: int,
+    cache: PrefixCache,
+    leap: bool,
+    output: int = 2,
+    page: int = 1,
 ) -> list[int]:
-    """Return the cached tokens that each request finds; a prompt is the ids of its tokens."""
+    """Return the cached tokens of each request; a prompt is the ids of its blocks, of `page` tokens each."""
     trace = Trace.from_columns(
         arrival=[at for at, _ in prompts],
-        prompt_tokens=[len(ids) for _, ids in prompts],
+        prompt_tokens=[len(ids) * page for _, ids in prompts],
         output_tokens=[output] * len(prompts),
         prefix=[ids for _, ids in prompts],
-        prefix_block_tokens=1,
+        prefix_block_tokens=page,
     )
-    instance = paceline.Instance(block_tokens=1, num_blocks=blocks + 1, cost=Affine(step_s=1.0))
+    instance = paceline.Instance(block_tokens=page, num_blocks=blocks + 1, cost=Affine(step_s=1.0))
     policy = policies.sglang(prefix_caching=cache)
     result = paceline.replay(trace, Cluster([instance]), policy, leap=leap)
     return result.requests["cached_tokens"].to_list()
@@ -59,6 +65,36 @@ def test_an_output_is_evicted_before_its_prompt(leap: bool) -> None:
     several = [(0.0, prompt(100)), (20.0, prompt(200, 3)), (40.0, prompt(100))]
     tree = PrefixCache(tree=RadixTree())
     assert hits(several, blocks=14, cache=tree, leap=leap, output=4) == [0, 0, 7]
+
+
+@pytest.mark.parametrize(("blocks", "found"), [(5, 0), (6, 4)])
+@BOTH
+def test_a_prompt_evicts_for_a_block_more_than_it_takes(blocks: int, found: int, leap: bool) -> None:
+    """Two prompts leave two blocks of 4 tokens each. The third takes one, and evicts unless two hold nothing.
+
+    Of 5 blocks one holds nothing, and the first prompt is evicted. It has one block but for its last token.
+    """
+    several = [(0.0, prompt(100, 2)), (10.0, prompt(200, 2)), (20.0, prompt(300, 1)), (30.0, prompt(100, 2))]
+    tree = PrefixCache(tree=RadixTree())
+    assert hits(several, blocks=blocks, cache=tree, leap=leap, output=1, page=4) == [0, 0, 0, found]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "ttft"),
+    [([16, 12], [1, 1]), ([20, 12], [1, 2]), ([10, 20], [1, 2]), ([10, 16], [1, 1]), ([33, 16], [2, 2])],
+)
+@BOTH
+def test_prompts_are_charged_in_whole_blocks(prompts: list[int], ttft: list[int], leap: bool) -> None:
+    """Steps of 32 tokens, blocks of 16. 20 tokens take two blocks of the budget, and leave none.
+
+    10 tokens leave one: of 20 others 16 are computed beside them, though 22 would be left. The last token
+    of 33 takes a whole block.
+    """
+    trace = Trace.from_columns(arrival=[0.0, 0.0], prompt_tokens=prompts, output_tokens=[1, 1])
+    instance = paceline.Instance(block_tokens=16, num_blocks=100, cost=Affine(step_s=1.0))
+    policy = policies.sglang(chunked_prefill_size=32)
+    result = paceline.replay(trace, Cluster([instance]), policy, leap=leap)
+    assert (result.requests["first_token"] - result.requests["arrival"]).to_list() == ttft
 
 
 @CACHES

@@ -117,9 +117,10 @@ def sglang(
     1,000). Decisions, with its radix tree and without, are those of logs that its own code
     made (``tests/conformance/logs/sglang``). A request's ``max_new_tokens`` is its output's
     length in the trace. Not modelled: priorities; ``max_prefill_tokens``; the simulation of
-    ends that admissions make with ``ignore_eos`` and no cache. Set ``block_tokens=1`` of the
-    instance for its page size. Beside ``hierarchical_cache`` the prefix cache is vLLM's, hit
-    from the moment a block is scheduled and evicted block by block. Under
+    ends that admissions make with ``ignore_eos`` and no cache. Blocks are its pages, of one
+    token or more: ``block_tokens`` of the instance is ``--page-size``. With pages of more than 32
+    tokens, ``lpm`` sees only whole pages that prompts share. Beside ``hierarchical_cache`` the
+    prefix cache is vLLM's, hit from the moment a block is scheduled and evicted block by block. Under
     ``overlap_schedule`` a request that is retracted keeps the token that is under way. The
     hierarchical cache is that of ``srt/mem_cache/unified_radix_cache.py`` and
     ``srt/managers/cache_controller.py``, with pages as large as blocks.

@@ -22,6 +22,8 @@ Draw = Callable[..., Policy]
 
 SWAPS = st.sampled_from([Swap(cpu_blocks=0), Swap(cpu_blocks=50, out_s=0.1, in_s=0.2)])
 CHUNKS = st.sampled_from([4, 7, 16, 64])
+# Chunks that are charged in whole blocks have at least the 16 tokens of one.
+PAGED_CHUNKS = st.sampled_from([16, 23, 64])
 SEATS = st.sampled_from([1, 2, 4])
 LIMITS = {
     "max_num_batched_tokens": CHUNKS,
@@ -89,13 +91,13 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
     "sglang": st.builds(
         policies.sglang,
         schedule_policy=st.sampled_from(["fcfs", "lof", "lpm"]),
-        chunked_prefill_size=CHUNKS,
+        chunked_prefill_size=PAGED_CHUNKS,
         max_running_requests=st.sampled_from([1, 3, 16]),
         prefix_caching=st.just(True),
     ),
     "sglang, hierarchical cache": st.builds(
         policies.sglang,
-        chunked_prefill_size=CHUNKS,
+        chunked_prefill_size=PAGED_CHUNKS,
         max_running_requests=st.sampled_from([3, 16]),
         prefix_caching=st.sampled_from(["through", "selective", "back"]).map(_hierarchical),
         overlap_schedule=st.booleans(),
@@ -103,7 +105,7 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
     "sglang, no cache": st.builds(
         policies.sglang,
         schedule_policy=st.sampled_from(["fcfs", "lof"]),
-        chunked_prefill_size=CHUNKS,
+        chunked_prefill_size=PAGED_CHUNKS,
         max_running_requests=st.sampled_from([1, 3, 16]),
         mixed_chunk=st.booleans(),
         schedule_conservativeness=st.sampled_from([0.0, 0.3, 1.0]),

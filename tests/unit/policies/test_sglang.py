@@ -38,7 +38,7 @@ def test_prefill_precludes_decodes(leap: bool) -> None:
     ====  ===================  ======  =======
     """
     policy = sglang(chunked_prefill_size=10)
-    result = run(policy, [(0, 4, 3), (0.5, 20, 2)], token_s=0.01, leap=leap)
+    result = run(policy, [(0, 4, 3), (0.5, 20, 2)], token_s=0.01, block_tokens=1, leap=leap)
     assert times(result, "first_token") == [1.04, 3.24]
     assert times(result, "finish") == [5.27, 4.26]
     assert times(result, "max_itl") == [3.22, 1.02]
@@ -48,7 +48,7 @@ def test_prefill_precludes_decodes(leap: bool) -> None:
 def test_the_rest_of_a_prompt_shares_its_step_with_the_next_one(leap: bool) -> None:
     """B's last 4 tokens and C's prompt of 6 make one step, the second."""
     policy = sglang(chunked_prefill_size=10)
-    result = run(policy, [(0, 14, 1), (0, 6, 1)], token_s=0.01, leap=leap)
+    result = run(policy, [(0, 14, 1), (0, 6, 1)], token_s=0.01, block_tokens=1, leap=leap)
     assert times(result, "first_token") == [2.2, 2.2]
     assert times(result, "scheduled") == [0.0, 1.1]
 

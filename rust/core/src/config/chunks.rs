@@ -1,12 +1,15 @@
-//! Chunks of prompts that are cut to whole blocks.
+//! Chunks of prompts that are cut to whole blocks, or charged in them.
 
 use super::{InstanceConfig, Preemption};
 use crate::error::Error;
 
 impl InstanceConfig {
-    /// Checks what chunks of whole blocks stand beside, and that one fits into a step.
+    /// Checks what chunks of whole blocks stand beside, and that a block fits into a step if chunks are cut to whole ones.
     pub(super) fn check_chunks(&self, instance: usize) -> Result<(), Error> {
         let rules = &self.scheduler;
+        if rules.output_reserve.is_some() && rules.cuts_prompts() {
+            self.check_chunk_of_one_block(instance, "prompts are charged in whole blocks (output_reserve)")?;
+        }
         if !rules.whole_block_chunks {
             return Ok(());
         }
@@ -30,6 +33,12 @@ impl InstanceConfig {
                 "must be null where chunks are whole blocks (whole_block_chunks), was given",
             ));
         }
+        self.check_chunk_of_one_block(instance, "chunks are whole blocks (whole_block_chunks)")
+    }
+
+    /// Checks that a block fits into a step, and below the threshold of long prompts.
+    fn check_chunk_of_one_block(&self, instance: usize, because: &str) -> Result<(), Error> {
+        let rules = &self.scheduler;
         let least = rules.varying.tokens.as_ref().map_or(rules.max_num_batched_tokens, |budget| budget.least);
         let most = match rules.long_prefill_token_threshold {
             0 => least,
@@ -37,10 +46,10 @@ impl InstanceConfig {
         };
         if u64::from(self.block_tokens) > most {
             let rule = format!(
-                "must be at most the {most} tokens of a chunk where chunks are whole blocks (whole_block_chunks), was {}",
+                "must be at most the {most} tokens of a chunk where {because}, was {}",
                 self.block_tokens
             );
-            return Err(Error::config(at("block_tokens"), rule));
+            return Err(Error::config(format!("instances[{instance}].block_tokens"), rule));
         }
         Ok(())
     }
@@ -49,6 +58,7 @@ impl InstanceConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ReserveConfig;
     use crate::engine::fixtures;
 
     /// The refusal of an instance with blocks of 4 tokens whose chunks are whole blocks, changed by `change`.
@@ -72,6 +82,24 @@ mod tests {
         let error =
             refusal(|instance| instance.scheduler.long_prefill_token_threshold = 3).expect("likewise");
         assert!(error.contains(said), "{error}");
+    }
+
+    #[test]
+    fn a_block_fits_into_a_step_that_is_charged_in_whole_ones() {
+        let reserved = |tokens| {
+            refusal(|instance| {
+                let reserve = ReserveConfig { first: 1, least: 1, steps: 1, after: 1, clip: 1 };
+                instance.scheduler.whole_block_chunks = false;
+                instance.scheduler.output_reserve = Some(reserve);
+                instance.scheduler.max_num_batched_tokens = tokens;
+            })
+        };
+        assert_eq!(reserved(4), None);
+        let error = reserved(3).expect("a prompt of 4 tokens would never be admitted");
+        assert!(
+            error.contains("where prompts are charged in whole blocks (output_reserve), was 4"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -10,7 +10,14 @@ from paceline.testing.reference.policy_sim.loading import begin_load, end_load, 
 from paceline.testing.reference.policy_sim.offer import Offer, padding_of
 from paceline.testing.reference.policy_sim.preemption import preempt
 from paceline.testing.reference.policy_sim.request import Request
-from paceline.testing.reference.policy_sim.reserving import blocks_to_come, charge, fits, may_admit
+from paceline.testing.reference.policy_sim.reserving import (
+    blocks_to_come,
+    charge_admitted,
+    fits,
+    has_room,
+    may_admit,
+    passes_queue,
+)
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Part, Step
 
@@ -51,7 +58,7 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
     padding = padding_of(state, request, step, hit)
     wanted = request.tokens - hit + padding
     wanted = step.cut(wanted) if chunked else wanted
-    tokens = step.cut_to(wanted, step.room) if chunked else min(wanted, step.room)
+    tokens = step.cut_first(wanted, step.room) if chunked else min(wanted, step.room)
     room = settings.speculation.room(hit + tokens)
     reserved = room if settings.allocation == "chunk" else max(room, request.tokens)
     new = memory.blocks_for(reserved) - len(hits) + state.watermark
@@ -66,6 +73,7 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
     """Accept offers, then admit requests, in the queue's order, until one does not fit.
 
     If a seat is free, received requests are admitted first, in the order of receipt.
+    If nothing is left beside an output reserve, the first request is tried even without tokens.
     If requests are ranked and displacement is allowed, worse-ranked running requests are preempted to admit a
     better-ranked waiting one.
     """
@@ -74,11 +82,10 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
     displaced = 0
     passed: list[Request] = []
     admitted = len(step.admitted)
-    accept_offers(state, step, count_decodes=seats)
-    if not may_admit(state):
+    if not _opens(state, step, count_decodes=seats):
         return
-    state.begin_pass(seated=_has_seat(state, step, count_decodes=seats))
-    while step.room > 0:
+    ends = not has_room(state, step)
+    while step.room > 0 or ends:
         received = next_received(state) if _has_seat(state, step, count_decodes=seats) else None
         if state.tier is not None:
             passed += [one for one in state.tier.loading if state.tier.is_loading(one) and one not in passed]
@@ -126,8 +133,17 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
         _, unheld = state.memory.free_without([], offered.hits)
         place_in_batch(state, request, offered, step)
         loaded = offered.loaded // state.settings.block_tokens
-        if not charge(state, step, request, offered.tokens, unheld=unheld + loaded):
+        if not charge_admitted(state, step, request, offered.tokens, unheld + loaded):
             return
+
+
+def _opens(state: State, step: Step, *, count_decodes: bool) -> bool:
+    """Accept offers, and look at the queue; return whether requests may be admitted."""
+    accept_offers(state, step, count_decodes=count_decodes)
+    if not passes_queue(state):
+        return False
+    state.begin_pass(seated=_has_seat(state, step, count_decodes=count_decodes))
+    return may_admit(state)
 
 
 def _add_quanta(state: State) -> bool:

@@ -9,6 +9,7 @@ from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.eviction import EvictingPool
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.settings import Settings
+from paceline.testing.reference.policy_sim.step import Step
 
 
 class Memory:
@@ -172,7 +173,7 @@ class Memory:
     def insert(self, request: Request) -> None:
         """Note that a request has computed a chunk."""
 
-    def settle(self) -> None:
+    def settle(self, step: Step) -> None:
         """Note that a step is formed."""
 
     def make_room(self, blocks: int) -> None:

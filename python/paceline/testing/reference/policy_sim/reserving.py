@@ -9,8 +9,16 @@ from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Step
 
 
-def charge_decodes(state: State, step: Step) -> None:
-    """Take the tokens of decodes from a step's before those of its prefills, where decodes sit out."""
+def open_reserve(state: State, step: Step) -> None:
+    """Admit again where a request has left, a prompt continues or none decodes.
+
+    Tokens of decodes that may sit out are taken from the step's before those of its prefills.
+    """
+    reserve = state.reserve
+    if reserve is not None and reserve.closed is not None:
+        continues = any(not one.decoding for one in state.continuing)
+        if continues or state.admitted < reserve.closed or not _decoding(state):
+            reserve.closed = None
     step.free_before = state.memory.free
     if state.settings.mixes:
         step.reserved = len(_decoding(state))
@@ -19,14 +27,7 @@ def charge_decodes(state: State, step: Step) -> None:
 
 def may_admit(state: State) -> bool:
     """Whether requests may be admitted: not between an admission that failed and one that leaves."""
-    reserve = state.reserve
-    if reserve is None:
-        return True
-    continues = any(not one.decoding for one in state.continuing)
-    fewer = reserve.closed is not None and state.admitted < reserve.closed
-    if continues or fewer or not _decoding(state):
-        reserve.closed = None
-    return reserve.closed is None
+    return state.reserve is None or state.reserve.closed is None
 
 
 def fits(state: State, step: Step, request: Request, hits: list[int]) -> bool:
@@ -58,19 +59,34 @@ def blocks_to_come(state: State, request: Request, blocks: int) -> int:
     return max(at_end(request) - blocks, 0) + sum(max(at_end(one) - len(one.blocks), 0) for one in counted)
 
 
-def charge(state: State, step: Step, request: Request, tokens: int, *, unheld: int = 0) -> bool:
-    """Charge a request's tokens of the step; return whether there is room for others."""
+def passes_queue(state: State) -> bool:
+    """Whether the queue is looked at: if requests may be admitted, or a prompt continues."""
+    return may_admit(state) or any(not one.decoding for one in state.continuing)
+
+
+def has_room(state: State, step: Step) -> bool:
+    """Whether anything is left beside the outputs to come."""
+    return state.reserve is None or _room(state, step) > 0
+
+
+def charge_admitted(state: State, step: Step, request: Request, tokens: int, unheld: int) -> bool:
+    """Charge the tokens of an admission; return whether others may be tried after it."""
+    charge(state, step, request, tokens, unheld=unheld)
+    room = has_room(state, step)
+    if not room:
+        _close(state)
+    return room
+
+
+def charge(state: State, step: Step, request: Request, tokens: int, *, unheld: int = 0) -> None:
+    """Charge a request's tokens of the step."""
     reserve = state.reserve
     if reserve is None:
-        return True
+        return
     page = state.settings.block_tokens
     ends = tokens >= request.lacking
     output = min(request.spec.output_tokens, reserve.clip) if ends else 0
     step.reserved += -(-tokens // page) * page + page + output + unheld * page
-    if _room(state, step) > 0:
-        return True
-    _close(state)
-    return False
 
 
 def chunk_room(state: State, step: Step) -> int | None:

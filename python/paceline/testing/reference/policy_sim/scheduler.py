@@ -29,7 +29,7 @@ from paceline.testing.reference.policy_sim.queue import Queue
 from paceline.testing.reference.policy_sim.ranking import Ranking
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.reserve import Reserve
-from paceline.testing.reference.policy_sim.reserving import charge_decodes, end_round, end_step
+from paceline.testing.reference.policy_sim.reserving import end_round, end_step, open_reserve
 from paceline.testing.reference.policy_sim.resume import ResumeRules, resume, resume_prefills
 from paceline.testing.reference.policy_sim.selection import select
 from paceline.testing.reference.policy_sim.settings import Settings
@@ -350,7 +350,9 @@ class Scheduler:
         budget, longest = step_limits(state, now)
         step = Step(now, budget, budget, longest, None if alone or longest == 0 else longest)
         step.chunk_unit = settings.block_tokens if settings.whole_block_chunks else 1
-        charge_decodes(state, step)
+        if state.reserve is not None and any(stage.get("chunked") for stage in settings.stages):
+            step.charge_unit = settings.block_tokens
+        open_reserve(state, step)
         if settings.schedule_ahead:
             step.decided = now if state.started is None else state.started
         step.input_slots = settings.speculation.input_slots
@@ -416,7 +418,7 @@ class Scheduler:
         if self.settings.decodes_first:
             state.running.sort(key=lambda request: _place(request, step))
         state.formed += 1
-        self.memory.settle()
+        self.memory.settle(step)
         step.held_blocks = self.memory.pool.held
         step.verified = {request: self._verified(request, step) for request in step.tokens}
         step.free_blocks = self.memory.free

@@ -25,6 +25,8 @@ class Step:
         Tokens above which a prefill is long; 0: none is.
     chunk_unit : int
         Tokens of which a chunk is a whole multiple, unless it ends its prompt.
+    charge_unit : int
+        Tokens of which a multiple is charged for a chunk of a prompt.
     longest_chunk : int or None
         The most tokens of one prefill; None: no limit.
     tokens : dict of Request to int
@@ -81,6 +83,7 @@ class Step:
     threshold: int = 0
     longest_chunk: int | None = None
     chunk_unit: int = 1
+    charge_unit: int = 1
     tokens: dict[Request, int] = field(default_factory=dict)
     parts: dict[Request, Part] = field(default_factory=dict)
     charges: dict[Request, int] = field(default_factory=dict)
@@ -136,6 +139,15 @@ class Step:
         """Return a prefill's tokens, of which ``most`` may be computed: a chunk is whole units."""
         return tokens if tokens <= most else most - most % self.chunk_unit
 
+    def cut_first(self, tokens: int, most: int) -> int:
+        """Return a first chunk's tokens, of which ``most`` may be computed."""
+        fits = self.charge(tokens) <= most
+        return self.cut_to(tokens, most) if fits or self.charge_unit == 1 else most - most % self.charge_unit
+
+    def charge(self, tokens: int) -> int:
+        """Return the tokens of the budget that a chunk of a prompt takes."""
+        return -(-tokens // self.charge_unit) * self.charge_unit
+
     def add(self, request: Request, tokens: int, part: Part, *, charged: bool = True) -> None:
         """Schedule ``tokens`` of a request."""
         self.tokens[request] = tokens
@@ -145,7 +157,8 @@ class Step:
         if drafts > 0:
             self.drafts[request] = drafts
         self.charges[request] = tokens + self.input_slots if charged else 0
-        self.left -= self.charges[request]
+        rest = self.charge(tokens) - tokens if charged and part in ("admitted", "chunk") else 0
+        self.left -= min(self.charges[request] + rest, self.left)
 
     def drop(self, request: Request, *, refund: bool) -> int:
         """Remove a request, and return the tokens that it was to compute beside its drafts."""

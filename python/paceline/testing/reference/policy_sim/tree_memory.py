@@ -10,10 +10,12 @@ from collections.abc import Hashable
 from itertools import count
 from typing import Any
 
+from paceline.testing.reference.blocks import blocks_for
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.settings import Settings
+from paceline.testing.reference.policy_sim.step import Step
 from paceline.testing.reference.radix import Node, RadixTree
 
 
@@ -77,9 +79,26 @@ class TreeMemory(Memory):
         self.pool.own.update(new)
         request.blocks += new
 
-    def settle(self) -> None:
-        """Evict as much as the allocations of the step that is formed take."""
-        self.make_room(0)
+    def settle(self, step: Step) -> None:
+        """Evict as much as the allocations of the step that is formed take.
+
+        Where blocks have several tokens, an allocation evicts before it counts the blocks that it takes: for
+        prompts as many as their tokens fill together, and one for each; for decodes one for each.
+        """
+        if self._block_tokens == 1:
+            self.make_room(0)
+            return
+
+        def filled(tokens: int) -> int:
+            return blocks_for(tokens, self._block_tokens)
+
+        def taken(requests: list[Request]) -> int:
+            return sum(filled(step.after(one)) - filled(step.before[one]) for one in requests)
+
+        prompts, decodes = step.prefills, step.decodes
+        tokens = sum(step.tokens[one] for one in prompts)
+        wanted = filled(tokens) + len(prompts) - taken(prompts) - taken(decodes)
+        self.make_room(max(wanted, len(decodes) - taken(decodes)))
 
     def make_room(self, blocks: int) -> None:
         """Evict until so many blocks hold nothing, or no leaf is left."""

@@ -112,7 +112,7 @@ impl Effects<'_> {
     /// Allocates the blocks of the decode set's step that has begun.
     pub(in crate::instance) fn allocate_next_step(&mut self) {
         self.on.kv.allocate_unassigned(self.on.batch.decode_set().blocks_for_next());
-        self.settle_prefixes();
+        self.settle_decodes(1);
         self.on.kv.note_peak();
     }
 
@@ -166,7 +166,7 @@ impl Effects<'_> {
             let set = self.on.batch.decode_set();
             let held = if run.begun { set.blocks_for_next() } else { 0 };
             self.on.kv.allocate_unassigned(set.blocks_for(steps) - held);
-            self.settle_prefixes();
+            self.settle_decodes(steps);
             self.on.kv.note_peak();
         }
     }

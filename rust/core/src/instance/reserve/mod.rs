@@ -75,9 +75,14 @@ impl OutputReserve {
             > i128::from(demand.to_come).saturating_mul(part)
     }
 
-    /// Whether requests may be admitted while `running` run. `reopens`: a prompt continues, or none decodes.
-    pub(crate) fn is_open(&self, running: u64, reopens: bool) -> bool {
-        reopens || self.closed.is_none_or(|closed| running < closed)
+    /// Whether requests may be admitted.
+    pub(crate) fn is_open(&self) -> bool {
+        self.closed.is_none()
+    }
+
+    /// Whether `running` requests are fewer than ran as an admission failed.
+    pub(crate) fn runs_fewer(&self, running: u64) -> bool {
+        self.closed.is_some_and(|closed| running < closed)
     }
 
     /// Admits no request from now on before fewer than `running` run.
@@ -175,12 +180,13 @@ mod tests {
     #[test]
     fn a_failed_admission_closes_until_fewer_run() {
         let mut reserve = OutputReserve::new(RULES);
-        assert!(reserve.is_open(5, false));
+        assert!(reserve.is_open() && !reserve.runs_fewer(0));
         reserve.close(5);
-        assert!(!reserve.is_open(5, false) && reserve.is_open(5, true) && reserve.is_open(4, false));
+        assert!(!reserve.is_open());
+        assert_eq!([5, 4].map(|running| reserve.runs_fewer(running)), [false, true]);
         reserve.reset();
-        assert!(!reserve.is_open(5, false));
+        assert!(!reserve.is_open());
         reserve.open();
-        assert!(reserve.is_open(5, false));
+        assert!(reserve.is_open());
     }
 }

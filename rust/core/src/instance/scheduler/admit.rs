@@ -41,16 +41,21 @@ impl Stages<'_> {
         if self.budget() > 0 {
             self.accept_offers();
         }
-        if !self.may_admit() {
+        if !self.passes_queue() {
             rare();
             return;
         }
         self.pass_queue();
         self.effects.sort_by_cached_prefix();
+        if !self.may_admit() {
+            rare();
+            return;
+        }
         let (mut hits, mut admitted) = (Hits::default(), false);
         let passes = self.effects.settings.limits.prompts || self.effects.tier.is_some();
         let mut passed = passes.then(PassedOver::default);
-        while self.budget() > 0 {
+        let ends = self.ends_admissions();
+        while self.budget() > 0 || ends {
             let Some(candidate) = self.next_candidate() else {
                 let none_passed = passed.as_ref().is_none_or(PassedOver::is_empty);
                 if !admitted && none_passed && self.add_quanta() {
@@ -77,25 +82,30 @@ impl Stages<'_> {
                     Joins::None => break,
                 }
             }
-            let reserves = self.effects.reserve.is_some();
-            if reserves && !self.fits_reserve(&candidate, &hits) {
+            if !self.admit_if_it_fits(candidate, &offer, &hits) {
                 break;
             }
-            if !(offer.affordable && self.has_room(candidate, &offer, &hits)) {
-                break;
-            }
-            let unheld = if reserves { self.effects.kv.gpu().unheld(&hits) } else { 0 };
-            let taken = unheld + self.effects.settings.token_blocks(offer.load.tokens());
-            self.admit_candidate(&candidate, &offer, &hits);
             admitted = true;
-            if reserves && !self.charge_last_admitted(offer.tokens as u32, taken) {
-                break;
-            }
         }
         if let Some(passed) = passed {
             rare();
             self.put_back_passed(passed);
         }
+    }
+
+    /// Admits a request if its tokens and blocks are left. Returns whether others may be tried after it.
+    fn admit_if_it_fits(&mut self, candidate: Candidate, offer: &AdmissionOffer, hits: &Hits) -> bool {
+        let reserves = self.effects.reserve.is_some();
+        if reserves && !self.fits_reserve(&candidate, hits) {
+            return false;
+        }
+        if !(offer.affordable && self.has_room(candidate, offer, hits)) {
+            return false;
+        }
+        let unheld = if reserves { self.effects.kv.gpu().unheld(hits) } else { 0 };
+        let taken = unheld + self.effects.settings.token_blocks(offer.load.tokens());
+        self.admit_candidate(&candidate, offer, hits);
+        !reserves || self.charge_last_admitted(offer.tokens as u32, taken)
     }
 
     /// Whether a preempted request has grown past the budget of a step where prompts are not cut: no step could ever admit
@@ -129,7 +139,7 @@ impl Stages<'_> {
         let joins = self.draft.decoded && self.draft.charged && !decodes_first && !drafts;
         self.effects.admit(candidate, offer, hits, joins, self.draft.now);
         self.add_to_come();
-        self.charge(offer.tokens);
+        self.charge_part(offer.tokens, offer.part);
     }
 
     /// The request to admit next: one whose KV has been received, as it holds its blocks
@@ -266,7 +276,7 @@ impl Stages<'_> {
         let computed = hit + load.tokens();
         let padding = self.padding(target, computed);
         let wanted = self.cut(u64::from(target - computed) + padding, limit);
-        let tokens = if chunked { self.cut(wanted, self.budget()) } else { wanted.min(self.budget()) };
+        let tokens = if chunked { self.cut_first(wanted, self.budget()) } else { wanted.min(self.budget()) };
         let blocks = self.prompt_blocks(target, hit, load.tokens() + tokens as u32, unheld)
             + self.blocks_to_come(candidate, hit + load.tokens() + tokens as u32);
         AdmissionOffer {

@@ -118,7 +118,8 @@ impl Stages<'_> {
             return 1;
         }
         // An admission that finds no room beside the reserve is the last one tried until a request leaves.
-        let open = |reserve: &OutputReserve| reserve.is_open(self.effects.admitted(), false);
+        let running = self.effects.admitted();
+        let open = |reserve: &OutputReserve| reserve.is_open() || reserve.runs_fewer(running);
         if self.effects.waiting() > 0 && self.effects.reserve.as_deref().is_some_and(open) {
             return 1;
         }

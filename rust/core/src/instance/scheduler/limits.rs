@@ -3,6 +3,7 @@
 use super::Stages;
 use crate::config::VaryingLimits;
 use crate::hint::rare;
+use crate::instance::Part;
 
 /// The limits of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,40 @@ impl Stages<'_> {
         }
         rare();
         most - most % u64::from(self.effects.settings.block.tokens())
+    }
+
+    /// A first chunk of `wanted` tokens of which `most` may be computed: cut to whole blocks if it is charged in them.
+    #[inline]
+    pub(super) fn cut_first(&self, wanted: u64, most: u64) -> u64 {
+        if !self.charges_blocks() || self.charge_of_chunk(wanted) <= most {
+            return self.cut(wanted, most);
+        }
+        rare();
+        most - most % u64::from(self.effects.settings.block.tokens())
+    }
+
+    /// Tokens of the budget that a chunk of a prompt takes: whole blocks, where admissions leave room for outputs.
+    #[inline]
+    pub(super) fn charge_of_chunk(&self, tokens: u64) -> u64 {
+        if !self.charges_blocks() {
+            return tokens;
+        }
+        rare();
+        let block = self.effects.settings.block;
+        block.needed_for(tokens) * u64::from(block.tokens())
+    }
+
+    /// Charges the budget with `tokens` tokens of a request that runs in the step because of `part`.
+    #[inline]
+    pub(super) fn charge_part(&mut self, tokens: u64, part: Part) {
+        let of_prompt = matches!(part, Part::Admitted | Part::Chunk);
+        self.charge(if of_prompt { self.charge_of_chunk(tokens) } else { tokens });
+    }
+
+    /// Whether chunks of prompts are charged in whole blocks (`sglang` 0.5.23, `_update_prefill_budget` in
+    /// `srt/managers/schedule_policy.py`).
+    fn charges_blocks(&self) -> bool {
+        self.effects.reserve.is_some() && self.effects.settings.scheduler.cuts_prompts()
     }
 
     /// For how many steps of the decode-only step that was formed the limits surely decide nothing else: while they hold;

@@ -165,7 +165,7 @@ impl<'a> Stages<'a> {
         let now = self.draft.now;
         let dropped = self.effects.queues.has_migrated_in() && self.effects.store_migrated(now);
         self.draft.free_blocks = self.effects.kv.free();
-        self.effects.settle_prefixes();
+        self.settle_prefixes(decodes);
         // What ends the decision is not known to the step.
         let waits = self.effects.close_tier_step(decodes, now);
         let freed = self.effects.close_batch(decodes, now);

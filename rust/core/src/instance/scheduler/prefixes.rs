@@ -5,6 +5,7 @@
 
 use super::Stages;
 use crate::hint::rare;
+use crate::instance::Part;
 use crate::instance::request::Phase;
 
 impl Stages<'_> {
@@ -21,6 +22,35 @@ impl Stages<'_> {
         {
             self.effects.use_queued_prefixes();
         }
+    }
+
+    /// Evicts from the tree what the allocations of the step that was formed take. Where blocks have several tokens, an
+    /// allocation evicts before it counts the blocks that it takes: for prompts as many as their tokens fill together, and
+    /// one for each; for decodes one for each.
+    pub(super) fn settle_prefixes(&mut self, decodes: bool) {
+        if !self.effects.kv.gpu().is_tree() {
+            return;
+        }
+        rare();
+        let block = self.effects.settings.block;
+        if block.tokens() == 1 {
+            self.effects.settle_prefixes(0);
+            return;
+        }
+        let set = self.effects.batch.decode_set();
+        let (mut decoding, mut grown) = if decodes { (set.len(), set.blocks_for_next()) } else { (0, 0) };
+        let (mut prompts, mut tokens, mut taken) = (0, 0, 0);
+        for chunk in self.effects.batch.scheduled() {
+            let before = u64::from(self.effects.requests[chunk.slot].computed + chunk.given_up);
+            let blocks = block.needed_for(before + u64::from(chunk.tokens)) - block.needed_for(before);
+            if matches!(chunk.part, Part::Admitted | Part::Chunk) {
+                (prompts, tokens, taken) = (prompts + 1, tokens + u64::from(chunk.tokens), taken + blocks);
+            } else {
+                (decoding, grown) = (decoding + 1, grown + blocks);
+            }
+        }
+        let of_prompts = (block.needed_for(tokens) + prompts).saturating_sub(taken + grown);
+        self.effects.settle_prefixes(of_prompts.max(decoding.saturating_sub(grown)));
     }
 
     /// Makes room for the coming tokens of the decodes that are left after a preemption. Those of the first `reached`

@@ -8,7 +8,7 @@ use super::Stages;
 use crate::instance::Instance;
 use crate::instance::effects::{Candidate, Place};
 use crate::instance::request::{Phase, Slot};
-use crate::instance::reserve::Demand;
+use crate::instance::reserve::{Demand, OutputReserve};
 use crate::kv::Hits;
 
 impl Instance {
@@ -35,9 +35,13 @@ impl Instance {
 }
 
 impl Stages<'_> {
-    /// Notes the free blocks of the step that is opened, and the tokens of decodes that are taken before prefills.
+    /// Admits requests again if one has left since an admission failed, if a prompt continues, or if none decodes. Notes the
+    /// free blocks of the step that is opened, and the tokens of decodes that are taken before prefills.
     #[inline(never)]
     pub(super) fn open_reserve(&mut self) {
+        if self.effects.reserve.as_deref().is_some_and(|reserve| !reserve.is_open()) {
+            self.reopen();
+        }
         self.draft.held_back.reserve.free = self.effects.kv.free();
         if self.effects.settings.scheduler.decodes_sit_out() {
             let decodes = self.effects.decoding_in_order().len() as u64;
@@ -46,20 +50,37 @@ impl Stages<'_> {
         }
     }
 
-    /// Whether requests may be admitted: not between an admission that failed and one that leaves.
-    pub(super) fn may_admit(&mut self) -> bool {
-        if self.effects.reserve.is_none() {
-            return true;
-        }
+    /// Whether a prompt continues.
+    pub(super) fn continues_prompts(&self) -> bool {
         let outside = self.effects.batch.outside();
-        let continues = outside.iter().any(|&slot| self.effects.requests[slot].phase == Phase::Prefilling);
-        let reopens = continues || self.outputs_to_come().1 == 0;
+        outside.iter().any(|&slot| self.effects.requests[slot].phase == Phase::Prefilling)
+    }
+
+    fn reopen(&mut self) {
+        let reopens = self.continues_prompts() || self.outputs_to_come().1 == 0;
         let running = self.effects.admitted();
-        let open = self.effects.reserve.as_deref().is_none_or(|reserve| reserve.is_open(running, reopens));
-        if open {
+        if reopens || self.effects.reserve.as_deref().is_some_and(|reserve| reserve.runs_fewer(running)) {
             self.effects.open_admissions();
         }
-        open
+    }
+
+    /// Whether the queue is looked at: if requests may be admitted, or a prompt continues.
+    pub(super) fn passes_queue(&self) -> bool {
+        self.may_admit() || self.continues_prompts()
+    }
+
+    /// Whether the first queued request ends the admissions though no tokens are left, as nothing is left beside the reserve.
+    pub(super) fn ends_admissions(&mut self) -> bool {
+        if self.effects.reserve.is_none() {
+            return false;
+        }
+        let demand = self.demand(0);
+        self.effects.reserve.as_deref().is_some_and(|reserve| !reserve.has_left(demand))
+    }
+
+    /// Whether requests may be admitted: not between an admission that failed and one that leaves.
+    pub(super) fn may_admit(&self) -> bool {
+        self.effects.reserve.as_deref().is_none_or(OutputReserve::is_open)
     }
 
     /// Whether a candidate fits beside the outputs to come. If not, no other is tried. `hits`: cached blocks of it.
@@ -87,9 +108,9 @@ impl Stages<'_> {
     }
 
     /// Charges a request's tokens of the step. `unheld`: cached blocks of it that were held by no request, and blocks into which
-    /// chunks of it are loaded. Returns whether there is room for others; if not, no other is tried.
-    pub(super) fn charge_reserve(&mut self, slot: Slot, tokens: u32, unheld: u64) -> bool {
-        let Some(reserve) = self.effects.reserve.as_deref() else { return true };
+    /// chunks of it are loaded.
+    pub(super) fn charge_reserve(&mut self, slot: Slot, tokens: u32, unheld: u64) {
+        let Some(reserve) = self.effects.reserve.as_deref() else { return };
         let settings = &self.effects.settings;
         let block = u64::from(settings.block.tokens());
         let state = &self.effects.requests[slot];
@@ -100,20 +121,19 @@ impl Stages<'_> {
         if decodes {
             self.draft.held_back.reserve.to_come = None;
         }
-        let demand = self.demand(0);
-        let room = self.effects.reserve.as_deref().is_none_or(|reserve| reserve.has_left(demand));
-        if !room {
-            self.close();
-        }
-        room
     }
 
-    /// As [`Self::charge_reserve`], of the request that was admitted last.
+    /// As [`Self::charge_reserve`], of the request that was admitted last. Returns whether there is room for others; if not, no
+    /// other is tried.
     pub(super) fn charge_last_admitted(&mut self, tokens: u32, unheld: u64) -> bool {
-        match self.effects.batch.order().last() {
-            Some(slot) => self.charge_reserve(slot, tokens, unheld),
-            None => true,
+        if let Some(slot) = self.effects.batch.order().last() {
+            self.charge_reserve(slot, tokens, unheld);
         }
+        let ends = self.ends_admissions();
+        if ends {
+            self.close();
+        }
+        !ends
     }
 
     /// The most tokens of a prompt that continues; `None` if there is no limit.

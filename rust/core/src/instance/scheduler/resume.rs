@@ -302,6 +302,6 @@ impl Stages<'_> {
     /// blocks are free.
     pub(super) fn schedule_chunk(&mut self, slot: Slot, tokens: u32, part: Part) {
         self.effects.schedule(slot, tokens, part);
-        self.charge(u64::from(tokens));
+        self.charge_part(u64::from(tokens), part);
     }
 }

@@ -4,7 +4,7 @@
 //! (`srt/managers/schedule_policy.py`) and `release_req` (`srt/managers/schedule_batch.py`). What a request computes is
 //! inserted as its step ends, and as it leaves. The tree has the blocks of a prefix; a request has those of the path that
 //! it locks, and others of its own. Blocks that are allocated while a step is formed are taken from the tree once it is
-//! ([`Memory::settle`]): until then more blocks may be free by count than the tree leaves.
+//! ([`Memory::make_room`]): until then more blocks may be free by count than the tree leaves.
 
 use super::{ContentOwner, Memory};
 use crate::config::PrefixTreeConfig;
@@ -170,11 +170,6 @@ impl Memory {
         } else {
             self.release(seen.0, seen.1, true, table);
         }
-    }
-
-    /// Evicts as much as the allocations of the step that was formed take.
-    pub(crate) fn settle(&mut self) {
-        self.make_room(0);
     }
 
     /// Evicts until so many blocks hold nothing, or nothing is left to evict.
