@@ -5,7 +5,7 @@ from __future__ import annotations
 from search.draw import monitors, pipelines, rules, stages, step_limits, tiers
 from search.draw.costs import curve
 from search.draw.expressions import Wire
-from search.draw.instances import instance, malform
+from search.draw.instances import has_tree, instance, malform
 from search.draw.network import network
 from search.draw.pace import pace
 from search.draw.routers import holding, routers
@@ -28,17 +28,21 @@ def cluster(source: Source) -> Wire:
     selects = any(stages.has(one["scheduler"]["stages"], "select") for one in fleet)
     # Steps that are decided ahead beside drafts take no hand-overs.
     ahead = any("speculation" in one and one["scheduler"]["schedule_ahead"] for one in fleet)
-    moves = not piped and count > 1 and source.chance(0.65)
+    # Beside a radix tree requests stay where they are, and their KV does.
+    trees = any(has_tree(one) for one in fleet) and source.chance(0.97)
+    moves = not (piped or trees) and count > 1 and source.chance(0.65)
     early = moves and source.chance(0.25)
-    hands_over = not (selects or ahead or piped)
+    hands_over = not (selects or ahead or piped or trees)
     overlaps = early and not any(stages.has(one["scheduler"]["stages"], "layered") for one in fleet)
-    watched = not piped and count > 1 and source.chance(0.4)
+    watched = not (piped or trees) and count > 1 and source.chance(0.4)
     drawn: Wire = {
         "instances": fleet,
         "routing": {
             "on_arrival": rules.on_arrival(source),
             "decode_on_arrival": rules.decode_on_arrival(source) if early else None,
-            "on_prefilled": rules.later(source) if (not early and moves) or source.chance(0.05) else None,
+            "on_prefilled": rules.later(source)
+            if (not early and moves) or source.chance(0.0 if trees else 0.05)
+            else None,
             "on_answering": rules.later(source) if moves else None,
             "every": monitors.monitors(source) if watched else [],
         },
@@ -65,7 +69,8 @@ def cluster(source: Source) -> Wire:
             stages.hold_prompts(source, one)
     for one in fleet if not piped else ():
         # Beside steps decided ahead and drafts, requests stay.
-        if not (leave and ("speculation" in one or one["scheduler"]["schedule_ahead"])):
+        bound = "speculation" in one or one["scheduler"]["schedule_ahead"]
+        if not (leave and bound) and not (trees and has_tree(one)):
             tiers.tier(source, one)
     if not any(routing[name] for name in later) and drawn["lockstep"] is None and drawn["handover"] is None:
         tiers.stores(source, drawn)

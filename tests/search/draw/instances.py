@@ -30,6 +30,7 @@ def instance(source: Source, *, ranked: bool, block_tokens: int | None) -> Wire:
     drafts = {} if scheduler.get("output_reserve") else speculation.speculation(source, scheduler)
     if not drafts and _may_have_whole_chunks(scheduler, block_tokens) and source.chance(0.3):
         scheduler["whole_block_chunks"] = True
+    widen_chunks(source, scheduler, block_tokens)
     return {
         "blocks": blocks,
         "block_tokens": block_tokens,
@@ -44,17 +45,42 @@ def instance(source: Source, *, ranked: bool, block_tokens: int | None) -> Wire:
     }
 
 
+def has_tree(one: Wire) -> bool:
+    """Return whether a radix tree has the cached prefixes of an instance."""
+    return "tree" in (one["scheduler"]["prefix_cache"] or {})
+
+
 def _may_have_whole_chunks(scheduler: Wire, block_tokens: int) -> bool:
     """Return whether chunks of whole blocks are modelled, and one fits into each step."""
     varying = scheduler.get("varying") or {}
-    tokens = varying["tokens"]["least"] if varying.get("tokens") else scheduler["max_num_batched_tokens"]
     return (
         scheduler["preemption"]["kind"] == "recompute"
         and not any(stages.has(scheduler["stages"], kind) for kind in ("select", "layered"))
         and not varying.get("chunk")
-        and 1 < block_tokens <= tokens
-        and not 0 < scheduler["long_prefill_token_threshold"] < block_tokens
+        and block_tokens > 1
+        and _has_chunk_of_one_block(scheduler, block_tokens)
     )
+
+
+def _has_chunk_of_one_block(scheduler: Wire, block_tokens: int) -> bool:
+    """Return whether a block fits into each step."""
+    varying = scheduler.get("varying") or {}
+    tokens = varying["tokens"]["least"] if varying.get("tokens") else scheduler["max_num_batched_tokens"]
+    return block_tokens <= tokens and not 0 < scheduler["long_prefill_token_threshold"] < block_tokens
+
+
+def widen_chunks(source: Source, scheduler: Wire, block_tokens: int) -> None:
+    """Give a step room for a block, mostly, if prompts are charged in whole ones."""
+    if not scheduler.get("output_reserve") or _has_chunk_of_one_block(scheduler, block_tokens):
+        return
+    if source.chance(0.03):
+        return
+    scheduler.pop("varying", None)
+    if scheduler["long_prefill_token_threshold"] > 0:
+        scheduler["long_prefill_token_threshold"] = max(
+            scheduler["long_prefill_token_threshold"], block_tokens
+        )
+    scheduler["max_num_batched_tokens"] = max(scheduler["max_num_batched_tokens"], block_tokens)
 
 
 def _states(source: Source, *, caches: bool) -> Wire:

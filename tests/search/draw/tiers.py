@@ -36,6 +36,7 @@ def prepare(source: Source, instance: Wire) -> None:
     decodes_last = source.chance(0.35)
     if decodes_last:
         scheduler |= _decodes_last(source)
+        instances.widen_chunks(source, scheduler, instance["block_tokens"])
     else:
         instance |= speculation.speculation(source, scheduler, chance=0.5)
     # Little more memory than the longest sequence needs, so that cached prefixes are evicted.
