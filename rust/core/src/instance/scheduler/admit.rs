@@ -65,7 +65,7 @@ impl Stages<'_> {
             };
             if !chunked && self.has_outgrown_budget(candidate) {
                 rare();
-                self.effects.drop_queued(&candidate, self.draft.now);
+                self.drop_queued(&candidate);
                 continue;
             }
             let offer = self.admission_offer(candidate, chunked, &mut hits);
@@ -113,6 +113,12 @@ impl Stages<'_> {
     pub(super) fn has_outgrown_budget(&self, candidate: Candidate) -> bool {
         let most = self.effects.settings.scheduler.max_num_batched_tokens;
         candidate.lacking() > most && !self.is_under_way(candidate)
+    }
+
+    /// Drops a queued request that no step could ever admit.
+    pub(super) fn drop_queued(&mut self, candidate: &Candidate) {
+        self.effects.drop_queued(candidate, self.draft.now);
+        self.draft.removed.dropped = true;
     }
 
     /// Adds quanta to accumulators, if a seat is free and no queued request may be admitted. Returns whether one may be then.

@@ -25,7 +25,7 @@ impl Stages<'_> {
     pub(super) fn displace_for(&mut self, wanted: Wanted) -> bool {
         let worse = self.effects.worse_than(wanted.rank);
         let Some(count) = self.enough_victims(wanted, &worse) else { return false };
-        self.draft.displaced += count as u64;
+        self.draft.removed.displaced += count as u64;
         for &victim in &worse[..count] {
             if self.draft.decoded || self.effects.batch.has_chunk(victim) {
                 self.preempt_ranked(victim);
@@ -44,7 +44,7 @@ impl Stages<'_> {
         let mut room = kv.free();
         let mut released = Released::default();
         for (at, &victim) in worse.iter().enumerate() {
-            if most > 0 && self.draft.displaced + at as u64 >= most {
+            if most > 0 && self.draft.removed.displaced + at as u64 >= most {
                 return None;
             }
             let state = &requests[victim];

@@ -16,8 +16,8 @@ pub(crate) struct StepDraft {
     pub(crate) tokens_left: u64,
     /// Numbers of the requests preempted so far, in order.
     pub(crate) preempted: Vec<u32>,
-    /// How many of them were displaced.
-    pub(crate) displaced: u64,
+    /// Requests that were displaced or dropped.
+    pub(crate) removed: Removed,
     /// Whether the decode set has its tokens and its blocks.
     pub(crate) decoded: bool,
     /// Whether decodes use up the budget.
@@ -36,6 +36,15 @@ pub(crate) struct StepDraft {
     pub(crate) free_blocks: u64,
     /// When the step is to be formed again though no event occurs.
     pub(crate) retry_at: Option<Ticks>,
+}
+
+/// The requests that a step removes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Removed {
+    /// How many of the preempted requests were displaced.
+    pub(crate) displaced: u64,
+    /// Whether a queued request was dropped, as no step could ever admit it.
+    pub(crate) dropped: bool,
 }
 
 /// The memory and the prompts that a step holds back.
@@ -90,7 +99,7 @@ impl StepDraft {
             limits: StepLimits { tokens: 0, threshold: 0, chunk: 0 },
             tokens_left: 0,
             preempted: Vec::new(),
-            displaced: 0,
+            removed: Removed::default(),
             decoded: false,
             charged: true,
             new_batch: false,

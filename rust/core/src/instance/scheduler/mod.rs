@@ -177,7 +177,9 @@ impl<'a> Stages<'a> {
         let ahead = self.effects.settings.scheduler.schedule_ahead;
         // A request whose KV was dropped may be admitted for less at the next step.
         let logs = freed && self.effects.observers.log.is_kept();
-        if dropped || displaces || (ahead && (logs || self.has_offers())) {
+        // A router learns at the end of the step that a request was dropped, and may let another go.
+        let lone = dropped || self.draft.removed.dropped;
+        if lone || displaces || (ahead && (logs || self.has_offers())) {
             rare();
             run.steps = 1;
         } else if self.effects.settings.scheduler.holds_arrivals() {
@@ -190,7 +192,11 @@ impl<'a> Stages<'a> {
         }
         self.effects.start_run(run, shape);
         if !self.effects.batch.runs_chunks() {
-            return Ok(if dropped { run.end() } else { self.list_steps(&run, rise) });
+            return Ok(if lone { run.end() } else { self.list_steps(&run, rise) });
+        }
+        if lone {
+            rare();
+            return Ok(run.end());
         }
         Ok(match self.plan_after(&run) {
             Some((planned, shape)) => self.effects.plan_run(planned, shape),

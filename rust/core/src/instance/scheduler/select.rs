@@ -60,7 +60,7 @@ impl Stages<'_> {
                     && candidate.lacking() > self.effects.settings.scheduler.max_num_batched_tokens
                 {
                     taken.retain(|&other| other != slot);
-                    self.effects.drop_queued(&candidate, self.draft.now);
+                    self.drop_queued(&candidate);
                     continue;
                 }
                 if self.draft.held_back.selection.passes_over {
