@@ -139,7 +139,8 @@ impl Instance {
                 periodic.map_or(Progress::Identity, Progress::Periodic),
                 BlockSize::new(config.block_tokens, config.state_blocks),
                 config.cost.reads_longest(),
-            ),
+            )
+            .with_rows(scheduler.has_prefix_tree()),
             queues: Queues::new(&scheduler.order, scheduler.requeue_last, scheduler.receive_interval),
             ranking: rules.map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap))),
             run: RunState::new(config.pipeline.as_ref()),

@@ -47,16 +47,6 @@ impl BlockTable {
         }
     }
 
-    /// The row of the request in the batch, where prefixes are cached in a tree and it decodes.
-    pub(crate) fn row(&self) -> i64 {
-        self.listed.as_ref().map_or(0, |listed| listed.place.row)
-    }
-
-    /// Gives the request a row in the batch.
-    pub(crate) fn set_row(&mut self, row: i64) {
-        self.listed_mut().place.row = row;
-    }
-
     /// Number of blocks.
     pub(crate) fn count(&self) -> u64 {
         self.count

@@ -18,6 +18,7 @@ mod gaps;
 mod layer_groups;
 mod milestones;
 mod progress;
+mod rows;
 mod shape;
 
 pub(crate) use admission_order::AdmissionOrder;
@@ -25,10 +26,12 @@ pub(crate) use decode_set::DecodeSet;
 pub(crate) use flights::Flying;
 pub(crate) use layer_groups::LayerGroups;
 pub(crate) use progress::{Cycle, Periodic, Progress};
+use rows::Rows;
 
 use super::Part;
 use super::request::{Phase, RequestTable, Slot};
 use crate::config::GroupRule;
+use crate::hint::rare;
 use crate::kv::BlockSize;
 use crate::metrics::{Drafts, Sketch};
 use crate::series::Series;
@@ -79,6 +82,8 @@ pub(crate) struct Batch {
     layers: LayerGroups,
     /// When the decode set's latest step ended.
     decoded_at: Ticks,
+    /// The rows of the requests that decode, where their order decides.
+    rows: Option<Box<Rows>>,
 }
 
 impl Batch {
@@ -96,6 +101,25 @@ impl Batch {
             discarded: Vec::new(),
             layers: LayerGroups::default(),
             decoded_at: 0,
+            rows: None,
+        }
+    }
+
+    /// The same batch, which keeps the rows of the requests that decode if `keeps`.
+    pub(crate) fn with_rows(mut self, keeps: bool) -> Self {
+        self.rows = keeps.then(Box::default);
+        self
+    }
+
+    /// The row of a request that decodes, where their order decides.
+    pub(crate) fn row(&self, slot: Slot) -> i64 {
+        self.rows.as_ref().map_or(0, |rows| rows.row(slot))
+    }
+
+    /// Gives requests that decode from now on their rows: behind the others, or before those that they ran `beside`.
+    pub(crate) fn append_rows(&mut self, slots: &[Slot], beside: bool) {
+        if let Some(rows) = &mut self.rows {
+            rows.append(slots, beside);
         }
     }
 
@@ -203,6 +227,10 @@ impl Batch {
         self.order.push(slot, self.running(), requests);
         self.outside_kv += u64::from(requests[slot].computed);
         self.outside.push(slot);
+        if let Some(rows) = &mut self.rows {
+            rare();
+            rows.admit(slot);
+        }
     }
 
     /// Admits a request that resumes with its KV as a member of the decode set,

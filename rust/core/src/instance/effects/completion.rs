@@ -95,7 +95,7 @@ impl Effects<'_> {
             rare();
             completed.sort_unstable();
             if self.on.kv.gpu().is_tree() {
-                completed.sort_by_key(|&(_, slot)| self.on.requests[slot].blocks.row());
+                completed.sort_by_key(|&(_, slot)| self.on.batch.row(slot));
             }
         }
         for (_, slot) in completed.drain(..) {

@@ -56,8 +56,9 @@ impl Effects<'_> {
             QueueOrder::LongestPrefix { most, .. } => waiting <= most,
             _ => false,
         };
-        let Some(tree) = self.on.kv.tree_mut() else { return };
-        let most = if sorts { waiting } else { tree.count_pass() };
+        let cache = self.on.settings.scheduler.prefix_cache.as_ref();
+        let Some(rules) = cache.and_then(|cache| cache.tree) else { return };
+        let most = if sorts { waiting } else { self.on.queues.count_pass(rules) };
         if most == 0 {
             return;
         }
@@ -89,11 +90,7 @@ impl Effects<'_> {
         let prefills = || chunks.iter().filter(|chunk| chunk.part != Part::Decode).map(|chunk| chunk.slot);
         let (continuing, through): (Vec<_>, Vec<_>) =
             prefills().partition(|&slot| self.on.requests[slot].phase == Phase::Prefilling);
-        let Some(tree) = self.on.kv.tree_mut() else { return };
-        let first = tree.take_rows(through.len() as i64, beside);
-        for (row, &slot) in (first..).zip(&through) {
-            self.on.requests[slot].blocks.set_row(row);
-        }
+        self.on.batch.append_rows(&through, beside);
         let ahead = self.on.settings.scheduler.schedule_ahead;
         for slot in through {
             // A step that is decided ahead does not know the outcome of the one before it.
@@ -134,13 +131,9 @@ impl Effects<'_> {
         let mut decoding = self.on.decoding_in_order();
         decoding.sort_by_cached_key(|&slot| {
             let state = &self.on.requests[slot];
-            (std::cmp::Reverse(self.on.seen_generated(slot)), state.prompt, state.blocks.row())
+            (std::cmp::Reverse(self.on.seen_generated(slot)), state.prompt, self.on.batch.row(slot))
         });
-        let Some(tree) = self.on.kv.tree_mut() else { return };
-        let first = tree.take_rows(decoding.len() as i64, false);
-        for (row, slot) in (first..).zip(decoding) {
-            self.on.requests[slot].blocks.set_row(row);
-        }
+        self.on.batch.append_rows(&decoding, false);
     }
 
     /// Evicts from a tree what the blocks of a step take that were allocated, and `room` blocks more.

@@ -10,7 +10,7 @@ pub(crate) use fifo::{Queued, WaitingQueue};
 pub(crate) use receipts::Receipts;
 
 use super::request::{RequestTable, Slot};
-use crate::config::QueueOrder;
+use crate::config::{PrefixTreeConfig, QueueOrder};
 use crate::time::Ticks;
 use crate::trace::{RequestNumber, Trace};
 
@@ -41,6 +41,8 @@ pub(crate) struct Queues {
     receipts: Receipts,
     /// Steps in which prompts were held back for others since some were admitted.
     steps_held: u64,
+    /// Passes over the queue in which waiting requests may use their cached prefixes.
+    passes: u64,
 }
 
 impl Queues {
@@ -55,7 +57,16 @@ impl Queues {
             ahead: AsyncArrivals::default(),
             receipts: Receipts::new(receive_interval),
             steps_held: 0,
+            passes: 0,
         }
+    }
+
+    /// Counts a pass over the queue. Returns how many requests at its front use their cached prefixes.
+    pub(crate) fn count_pass(&mut self, rules: PrefixTreeConfig) -> u64 {
+        let pass = self.passes;
+        self.passes += 1;
+        let uses = rules.passes > 0 && pass.is_multiple_of(rules.passes);
+        if uses { rules.most } else { 0 }
     }
 
     /// Queued requests, without those in the ranking.

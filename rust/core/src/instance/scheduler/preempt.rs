@@ -32,7 +32,8 @@ impl Stages<'_> {
                 let generated =
                     if decoding { self.effects.batch.decode_set().generated(state) } else { state.generated };
                 // Of equal ones the last in the order of the rows, or of admission.
-                (generated, std::cmp::Reverse((state.prompt, state.blocks.row(), i)))
+                let row = self.effects.batch.row(order.slot(i));
+                (generated, std::cmp::Reverse((state.prompt, row, i)))
             }),
         }
     }

@@ -7,6 +7,8 @@
 //! that a lookup could find, so the blocks are assigned when a request leaves the
 //! set.
 
+mod caching;
+mod names;
 mod prefix_tree;
 mod released;
 
@@ -22,45 +24,21 @@ use super::pool::{BlockPool, OutOfBlocks};
 use super::prefixes::Prefixes;
 use crate::config::{PrefixCacheConfig, SpeculationConfig};
 use crate::hint::rare;
-use crate::trace::TraceRow;
 
-use prefix_tree::PrefixTree;
+use caching::Caching;
+pub(crate) use names::ContentOwner;
+use names::Names;
 pub(crate) use released::Released;
-
-/// Whose content a request's blocks have.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ContentOwner {
-    /// The request's row in the trace.
-    pub(crate) row: TraceRow,
-    /// Prompt tokens.
-    pub(crate) prompt: u32,
-    /// Tokens that are known: of the prompt, and of the output so far. Drafts are not.
-    pub(crate) known: u32,
-}
-
-impl ContentOwner {
-    /// A request without output.
-    pub(crate) fn of_prompt(row: TraceRow, prompt: u32) -> Self {
-        Self { row, prompt, known: prompt }
-    }
-}
 
 /// The blocks of one instance's KV cache.
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
     /// The count of blocks.
     pool: BlockPool,
-    block_tokens: u32,
-    /// The blocks, if prefixes are cached block by block.
-    cache: Option<Box<PrefixCache>>,
-    /// The tree of prefixes, if they are cached in one.
-    tree: Option<Box<PrefixTree>>,
-    /// The contents that requests share.
-    prefixes: Arc<Prefixes>,
+    caching: Caching,
+    names: Names,
     /// Blocks of the decode set that are not assigned to requests.
     unassigned: Vec<Block>,
-    /// Whether the content of a block covers the token after it.
-    hashes_next: bool,
     /// Whether a lookup leaves out the last block that it finds.
     drops_last: bool,
     /// The blocks that requests were given since the list was last emptied; `None`: not listed.
@@ -75,19 +53,11 @@ impl Memory {
         caching: Option<&PrefixCacheConfig>,
         prefixes: Arc<Prefixes>,
     ) -> Self {
-        let tree = caching.and_then(|caching| caching.tree).map(|rules| Box::new(PrefixTree::new(rules)));
-        let cache = caching.filter(|caching| caching.tree.is_none()).map(|caching| {
-            let cache = PrefixCache::new(capacity as u32, prefixes.contents(), caching.unknown_first);
-            Box::new(cache.with_eviction(caching.evict.as_deref()))
-        });
         Self {
             pool: BlockPool::new(capacity),
-            block_tokens,
-            cache,
-            tree,
-            prefixes,
+            caching: Caching::new(caching, capacity, prefixes.contents()),
+            names: Names::new(prefixes, block_tokens),
             unassigned: Vec::new(),
-            hashes_next: false,
             drops_last: false,
             given: None,
         }
@@ -101,13 +71,15 @@ impl Memory {
 
     /// The same memory, which lists the contents that its prefix cache loses.
     pub(crate) fn listing_lost(mut self) -> Self {
-        self.cache.iter_mut().for_each(|cache| cache.lost.list());
+        if let Some(cache) = self.caching.blocks_mut() {
+            cache.lost.list();
+        }
         self
     }
 
     /// The keys of the contents that the prefix cache has lost since the last call, in that order.
     pub(crate) fn take_lost(&mut self) -> Vec<Key> {
-        self.cache.as_mut().map(|cache| cache.lost.take()).unwrap_or_default()
+        self.caching.blocks_mut().map(|cache| cache.lost.take()).unwrap_or_default()
     }
 
     /// Empties the list of blocks that requests were given.
@@ -122,57 +94,57 @@ impl Memory {
 
     /// The blocks that requests were given and hold.
     pub(crate) fn given(&self) -> impl Iterator<Item = Block> {
-        let cache = self.cache.as_deref();
+        let cache = self.caching.blocks();
         let held = move |block: &Block| cache.is_some_and(|cache| !cache.is_free(*block));
         self.given.iter().flatten().copied().filter(held)
     }
 
     /// The key of what a request's block at `position` holds, and all blocks before.
     pub(crate) fn key(&self, owner: ContentOwner, position: u32) -> Key {
-        self.content(owner, position).key()
+        self.names.content(owner, position).key()
     }
 
     /// The same memory, whose prefix cache is that of a model with a draft head.
     pub(crate) fn with_speculation(mut self, speculation: &SpeculationConfig) -> Self {
-        self.hashes_next = speculation.hash_lookahead > 0;
+        self.names.set_speculation(speculation);
         self.drops_last = speculation.drops_last_block;
-        if let Some(cache) = &mut self.cache {
-            // The last block of a session is named by the block after it.
-            cache.grow(self.prefixes.contents() + usize::from(self.hashes_next));
-        }
+        self.grow();
         self
     }
 
     /// Takes the contents that requests share, of which there may be more, and returns those that it had.
     pub(crate) fn share(&mut self, prefixes: Arc<Prefixes>) -> Arc<Prefixes> {
-        if let Some(cache) = &mut self.cache {
-            cache.grow(prefixes.contents() + usize::from(self.hashes_next));
+        let before = std::mem::replace(&mut self.names.prefixes, prefixes);
+        self.grow();
+        before
+    }
+
+    /// Has the cache know all contents that requests share.
+    fn grow(&mut self) {
+        if let Some(cache) = self.caching.blocks_mut() {
+            cache.grow(self.names.shared());
         }
-        std::mem::replace(&mut self.prefixes, prefixes)
     }
 
     /// The numbers of the shared contents that blocks have, and the most there are.
     pub(crate) fn shared_contents(&self) -> (usize, impl Iterator<Item = u32>) {
-        let cached = self.cache.iter().flat_map(|cache| cache.entries.iter().map(|entry| entry.content));
-        let of_tree = self.tree.iter().flat_map(|tree| tree.nodes.contents());
-        let most = self.cache.as_ref().map_or(0, |cache| cache.entries.len() as u64)
-            + self.tree.as_ref().map_or(0, |tree| tree.nodes.blocks());
-        (most as usize, cached.chain(of_tree).filter_map(Content::number).map(|number| number as u32))
+        let (most, contents) = self.caching.contents();
+        (most, contents.filter_map(Content::number).map(|number| number as u32))
     }
 
     /// Whether cached blocks are evicted in another order than that of the free queue.
     pub(crate) fn orders_eviction(&self) -> bool {
-        self.cache.as_ref().is_some_and(|cache| cache.orders_eviction())
+        self.caching.blocks().is_some_and(PrefixCache::orders_eviction)
     }
 
     /// Whether a block that is freed may be allocated before those that are free already.
     pub(crate) fn takes_freed_first(&self) -> bool {
-        self.cache.as_ref().is_some_and(|cache| cache.unknown_first || cache.orders_eviction())
+        self.caching.blocks().is_some_and(|cache| cache.unknown_first || cache.orders_eviction())
     }
 
     /// The order of eviction, if it is not that of the free queue.
     pub(super) fn eviction(&mut self) -> Option<&mut Eviction> {
-        self.cache.as_mut()?.eviction()
+        self.caching.blocks_mut()?.eviction()
     }
 
     /// Blocks that no request holds.
@@ -187,14 +159,12 @@ impl Memory {
 
     /// Known contents that were lost to reuse.
     pub(crate) fn evictions(&self) -> u64 {
-        let of_tree = self.tree.as_ref().map_or(0, |tree| tree.evictions);
-        self.cache.as_ref().map_or(of_tree, |cache| cache.lost.count)
+        self.caching.evictions()
     }
 
     /// Free blocks whose content the prefix cache keeps.
     pub(crate) fn cached_free(&self) -> u64 {
-        let of_tree = self.tree.as_ref().map_or(0, |tree| tree.nodes.unlocked());
-        self.cache.as_ref().map_or(of_tree, |cache| cache.known_free())
+        self.caching.unheld()
     }
 
     /// Free blocks that are certainly reused before the prefix cache loses a content.
@@ -204,13 +174,13 @@ impl Memory {
 
     /// Whether prefixes are cached.
     pub(crate) fn caches(&self) -> bool {
-        self.cache.is_some() || self.tree.is_some()
+        !matches!(self.caching, Caching::None)
     }
 
     /// Allocates blocks for the decode set, or none at all.
     pub(crate) fn allocate_unassigned(&mut self, blocks: u64) -> Result<(), OutOfBlocks> {
         self.pool.take(blocks)?;
-        if let Some(cache) = &mut self.cache {
+        if let Caching::Blocks(cache) = &mut self.caching {
             rare();
             let before = self.unassigned.len();
             self.unassigned.extend((0..blocks).map(|_| cache.take()));
@@ -224,7 +194,7 @@ impl Memory {
     pub(crate) fn allocate(&mut self, blocks: u64, table: &mut BlockTable) -> Result<(), OutOfBlocks> {
         self.pool.take(blocks)?;
         table.count += blocks;
-        if let Some(cache) = &mut self.cache {
+        if let Caching::Blocks(cache) = &mut self.caching {
             rare();
             let listed = table.listed_mut();
             let before = listed.blocks.len();
@@ -239,12 +209,12 @@ impl Memory {
     /// tokens, without its last token.
     pub(crate) fn find(&self, owner: ContentOwner, tokens: u32, hits: &mut Hits) {
         hits.clear();
-        let Some(cache) = &self.cache else {
+        let Caching::Blocks(cache) = &self.caching else {
             self.find_in_tree(owner, tokens - 1, hits);
             return;
         };
-        for position in 0..(tokens - 1) / self.block_tokens {
-            let Some(block) = cache.find(self.content(owner, position)) else { break };
+        for position in 0..(tokens - 1) / self.names.block_tokens {
+            let Some(block) = cache.find(self.names.content(owner, position)) else { break };
             hits.blocks.push(block);
         }
         if self.drops_last {
@@ -254,13 +224,13 @@ impl Memory {
 
     /// Blocks that [`Self::find`] would find.
     pub(crate) fn matched(&self, owner: ContentOwner, tokens: u32) -> u32 {
-        let Some(cache) = &self.cache else {
+        let Caching::Blocks(cache) = &self.caching else {
             let mut hits = Hits::default();
             self.find_in_tree(owner, tokens - 1, &mut hits);
             return hits.len();
         };
-        let found = |&position: &u32| cache.find(self.content(owner, position)).is_some();
-        let found = (0..(tokens - 1) / self.block_tokens).take_while(found).count() as u32;
+        let found = |&position: &u32| cache.find(self.names.content(owner, position)).is_some();
+        let found = (0..(tokens - 1) / self.names.block_tokens).take_while(found).count() as u32;
         found.saturating_sub(u32::from(self.drops_last))
     }
 
@@ -278,10 +248,13 @@ impl Memory {
 
     /// How many of these blocks no request holds.
     pub(crate) fn unheld(&self, hits: &Hits) -> u64 {
-        let Some(cache) = &self.cache else {
-            return self.tree.as_ref().map_or(0, |tree| tree.nodes.unlocked_of(&hits.found));
-        };
-        hits.blocks.iter().filter(|&&block| cache.is_free(block)).count() as u64
+        match &self.caching {
+            Caching::None => 0,
+            Caching::Blocks(cache) => {
+                hits.blocks.iter().filter(|&&block| cache.is_free(block)).count() as u64
+            }
+            Caching::Tree(tree) => tree.nodes.unlocked_of(&hits.found),
+        }
     }
 
     /// Gives a request the blocks that its lookup found.
@@ -295,7 +268,7 @@ impl Memory {
     #[inline(never)]
     fn adopt_cached(&mut self, hits: &Hits, table: &mut BlockTable) {
         let unheld = self.unheld(hits);
-        let Some(cache) = &mut self.cache else {
+        let Caching::Blocks(cache) = &mut self.caching else {
             self.adopt_from_tree(hits, table);
             return;
         };
@@ -313,7 +286,7 @@ impl Memory {
 
     /// Makes a request's full blocks known to the cache, up to `tokens` tokens, as far as their content is known.
     pub(crate) fn register(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
-        if self.cache.is_some() {
+        if matches!(self.caching, Caching::Blocks(_)) {
             self.register_cached(owner, tokens, table);
         }
     }
@@ -324,8 +297,8 @@ impl Memory {
         let full = self.known_blocks(owner, tokens);
         let listed = table.listed_mut();
         for position in listed.registered..full {
-            let content = self.content(owner, position);
-            let Some(cache) = &mut self.cache else { return };
+            let content = self.names.content(owner, position);
+            let Caching::Blocks(cache) = &mut self.caching else { return };
             cache.register(listed.blocks[position as usize], content);
         }
         listed.registered = listed.registered.max(full);
@@ -334,7 +307,7 @@ impl Memory {
     /// Assigns blocks to a request that has left the decode set, up to the table's
     /// count, and makes the full ones known, up to `tokens` tokens.
     pub(crate) fn assign(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
-        if self.cache.is_some() {
+        if matches!(self.caching, Caching::Blocks(_)) {
             self.assign_cached(owner, tokens, table);
         }
     }
@@ -358,13 +331,13 @@ impl Memory {
         returns: bool,
         table: &mut BlockTable,
     ) {
-        if self.cache.is_some() {
-            self.release_cached(owner, tokens, returns, table);
-        } else if self.tree.is_some() {
-            rare();
-            self.release_to_tree(owner, tokens, true, table);
-        } else {
-            self.pool.give_back(table.count);
+        match self.caching {
+            Caching::None => self.pool.give_back(table.count),
+            Caching::Blocks(_) => self.release_cached(owner, tokens, returns, table),
+            Caching::Tree(_) => {
+                rare();
+                self.release_to_tree(owner, tokens, true, table);
+            }
         }
         table.clear();
     }
@@ -373,7 +346,7 @@ impl Memory {
     #[inline(never)]
     fn release_cached(&mut self, owner: ContentOwner, tokens: u32, returns: bool, table: &mut BlockTable) {
         self.assign(owner, tokens, table);
-        if let Some(cache) = &mut self.cache {
+        if let Caching::Blocks(cache) = &mut self.caching {
             if returns {
                 for &block in table.blocks() {
                     cache.publish(block);
@@ -388,13 +361,12 @@ impl Memory {
     /// Whether the prefix cache may find blocks of a request's output for other requests.
     pub(crate) fn shares_output(&self, owner: ContentOwner) -> bool {
         let ContentOwner { row, prompt, .. } = owner;
-        self.caches() && self.prefixes.shared(row, prompt, prompt / self.block_tokens).is_some()
+        self.caches() && self.names.prefixes.shared(row, prompt, prompt / self.names.block_tokens).is_some()
     }
 
     /// Full blocks at the start of a request's sequence of `tokens` tokens whose content is known.
     pub(super) fn known_blocks(&self, owner: ContentOwner, tokens: u32) -> u32 {
-        let named = owner.known.saturating_sub(u32::from(self.hashes_next));
-        if self.caches() { tokens.min(named) / self.block_tokens } else { 0 }
+        if self.caches() { self.names.known_blocks(owner, tokens) } else { 0 }
     }
 
     /// Sets the number of blocks of a request whose KV is in the CPU's memory, and of its first ones with a known content.
@@ -407,23 +379,13 @@ impl Memory {
 
     /// The contents of a request's first blocks, `blocks` of them, that other requests may have too.
     pub(super) fn shared_of(&self, owner: ContentOwner, blocks: u32) -> impl Iterator<Item = u32> {
-        let number = move |position| self.content(owner, position).number();
+        let number = move |position| self.names.content(owner, position).number();
         (0..blocks).filter_map(number).map(|number| number as u32)
-    }
-
-    /// Content of the block at `position` of a request's sequence.
-    fn content(&self, owner: ContentOwner, position: u32) -> Content {
-        // With the token after it, a block is equal only to one that goes on equally.
-        let named = position + u32::from(self.hashes_next);
-        match self.prefixes.shared(owner.row, owner.prompt, named) {
-            Some(number) => Content::shared(number),
-            None => Content::own(owner.row, position),
-        }
     }
 
     /// Checks that the count and the cache agree (INV-4).
     fn check(&self) {
-        if let Some(cache) = &self.cache {
+        if let Caching::Blocks(cache) = &self.caching {
             debug_assert_eq!(cache.free(), self.pool.free(), "Invariant: used + free is the capacity");
         }
     }
@@ -432,6 +394,7 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::TraceRow;
 
     const FIRST: ContentOwner = ContentOwner { row: TraceRow(0), prompt: 12, known: 99 };
 

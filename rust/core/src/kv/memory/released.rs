@@ -17,7 +17,7 @@ impl Memory {
     /// now, after those that `released` counts. A block that requests share becomes
     /// free with the last of them.
     pub(crate) fn freed_by(&self, table: &BlockTable, count: u64, released: &mut Released) -> u64 {
-        let Some(cache) = &self.cache else { return count };
+        let Some(cache) = self.caching.blocks() else { return count };
         let mut freed = count - table.blocks().len() as u64;
         for &block in table.blocks() {
             let times = released.times.entry(block).or_insert(0);
@@ -30,7 +30,7 @@ impl Memory {
     /// How many of these blocks are held now, and by no request once those that
     /// `released` counts are released.
     pub(crate) fn unheld_after(&self, hits: &Hits, released: &Released) -> u64 {
-        let Some(cache) = &self.cache else { return 0 };
+        let Some(cache) = self.caching.blocks() else { return 0 };
         let lost = |block: &&Block| released.times.get(*block) == Some(&cache.holders(**block));
         hits.blocks.iter().filter(lost).count() as u64
     }

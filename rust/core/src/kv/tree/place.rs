@@ -9,6 +9,4 @@ pub(crate) struct TreePlace {
     pub(in crate::kv) end: NodeId,
     /// Its computed tokens as they were inserted last.
     pub(in crate::kv) inserted: u32,
-    /// Its row in the batch: behind all others until it decodes.
-    pub(in crate::kv) row: i64,
 }

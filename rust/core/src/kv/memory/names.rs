@@ -1,0 +1,68 @@
+//! The contents of the blocks of requests.
+
+use std::sync::Arc;
+
+use crate::config::SpeculationConfig;
+use crate::kv::content::Content;
+use crate::kv::prefixes::Prefixes;
+use crate::trace::TraceRow;
+
+/// Whose content a request's blocks have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ContentOwner {
+    /// The request's row in the trace.
+    pub(crate) row: TraceRow,
+    /// Prompt tokens.
+    pub(crate) prompt: u32,
+    /// Tokens that are known: of the prompt, and of the output so far. Drafts are not.
+    pub(crate) known: u32,
+}
+
+impl ContentOwner {
+    /// A request without output.
+    pub(crate) fn of_prompt(row: TraceRow, prompt: u32) -> Self {
+        Self { row, prompt, known: prompt }
+    }
+}
+
+/// The contents of the blocks of requests.
+#[derive(Debug, Clone)]
+pub(super) struct Names {
+    /// The contents that requests share.
+    pub(super) prefixes: Arc<Prefixes>,
+    pub(super) block_tokens: u32,
+    /// Whether the content of a block covers the token after it.
+    hashes_next: bool,
+}
+
+impl Names {
+    pub(super) fn new(prefixes: Arc<Prefixes>, block_tokens: u32) -> Self {
+        Self { prefixes, block_tokens, hashes_next: false }
+    }
+
+    /// Has contents be those of a model with a draft head.
+    pub(super) fn set_speculation(&mut self, speculation: &SpeculationConfig) {
+        self.hashes_next = speculation.hash_lookahead > 0;
+    }
+
+    /// Numbers of the contents that requests share.
+    pub(super) fn shared(&self) -> usize {
+        // The last block of a session is named by the block after it.
+        self.prefixes.contents() + usize::from(self.hashes_next)
+    }
+
+    /// Full blocks at the start of a request's sequence of `tokens` tokens whose content is known.
+    pub(super) fn known_blocks(&self, owner: ContentOwner, tokens: u32) -> u32 {
+        tokens.min(owner.known.saturating_sub(u32::from(self.hashes_next))) / self.block_tokens
+    }
+
+    /// Content of the block at `position` of a request's sequence.
+    pub(super) fn content(&self, owner: ContentOwner, position: u32) -> Content {
+        // With the token after it, a block is equal only to one that goes on equally.
+        let named = position + u32::from(self.hashes_next);
+        match self.prefixes.shared(owner.row, owner.prompt, named) {
+            Some(number) => Content::shared(number),
+            None => Content::own(owner.row, position),
+        }
+    }
+}
