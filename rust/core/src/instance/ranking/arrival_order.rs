@@ -35,12 +35,9 @@ impl InClass {
 #[derive(Debug, Clone, Copy)]
 struct Place {
     class: u32,
-    /// Its place among those that are not sorted; `SORTED` if it is sorted.
-    unsorted: u32,
+    /// Its place among those that are not sorted; `None` if it is sorted.
+    unsorted: Option<u32>,
 }
-
-/// The place of an id that is sorted.
-const SORTED: u32 = u32::MAX;
 
 impl ArrivalOrder {
     /// The best rank and its id.
@@ -60,7 +57,7 @@ impl ArrivalOrder {
         }
         let is_behind = self.classes[..class].iter().any(|better| !better.is_empty());
         let of = &mut self.classes[class];
-        let unsorted = if is_behind { of.unsorted.len() as u32 } else { SORTED };
+        let unsorted = is_behind.then_some(of.unsorted.len() as u32);
         if is_behind {
             of.unsorted.push((rank, id));
         } else {
@@ -81,7 +78,7 @@ impl ArrivalOrder {
         self.first = None;
         let Some(first) = self.classes.iter_mut().find(|class| !class.is_empty()) else { return };
         for (rank, id) in first.unsorted.drain(..) {
-            self.places[id as usize] = Some(Place { class: rank.class(), unsorted: SORTED });
+            self.places[id as usize] = Some(Place { class: rank.class(), unsorted: None });
             first.sorted.set(id, rank);
         }
         self.first = first.sorted.first();
@@ -90,12 +87,12 @@ impl ArrivalOrder {
     fn leave(&mut self, id: Id) {
         let Some(place) = self.places.get_mut(id as usize).and_then(Option::take) else { return };
         let of = &mut self.classes[place.class as usize];
-        if place.unsorted == SORTED {
+        let Some(at) = place.unsorted else {
             of.sorted.remove(id);
             return;
-        }
-        of.unsorted.swap_remove(place.unsorted as usize);
-        if let Some(&(_, moved)) = of.unsorted.get(place.unsorted as usize) {
+        };
+        of.unsorted.swap_remove(at as usize);
+        if let Some(&(_, moved)) = of.unsorted.get(at as usize) {
             self.places[moved as usize] = Some(place);
         }
     }
