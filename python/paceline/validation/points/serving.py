@@ -309,6 +309,7 @@ def _one_instance(server: Server) -> Policy:
         return sglang(
             chunked_prefill_size=server.max_num_batched_tokens or _SGLANG_CHUNK,
             receive_interval=server.receive_interval,
+            mixed_chunk=server.mixed_chunk,
             overlap_schedule=True,
         )
     if server.engine == "trtllm":

@@ -82,7 +82,28 @@ def test_lengths_are_drawn_but_in_the_sweep_that_shows_equal_ones(tmp_path: Path
     drawn, alike = (one for one in read_points(tmp_path) if isinstance(one, Point))
     assert drawn.workload.load(0).trace.frame["prompt_tokens"].n_unique() > 5
     assert alike.workload.load(0).trace.frame["prompt_tokens"].to_list() == [256] * 40
-    assert (drawn.fitted, alike.fitted) == ("", "how equal lengths are")
+    assert (drawn.fitted, alike.fitted) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "expected"),
+    [
+        # max_batch_size + isl + 1500, by the generator's rules; TensorRT-LLM's to whole blocks of 32 tokens.
+        ("vllm", "0.12.0", (8 + 1024 + 1500, None, False)),
+        ("trtllm", "1.0.0rc3", (2560, 0.8, False)),
+        ("sglang", "0.5.6.post2", (None, None, True)),
+        ("sglang", "0.5.1.post1", (None, None, False)),
+    ],
+)
+def test_sweeps_have_the_limits_of_the_generator_that_set_them_up(
+    engine: str, version: str, expected: tuple[int | None, float | None, bool], tmp_path: Path
+) -> None:
+    load = {"isl": 1024, "concurrency": 8, "batch_size": 8, "model_path": "Qwen/Qwen3-32B"}
+    one = {"backend": engine, "backend_version": version, **load}
+    sweep = {**one, "source": "nvidia-sweep/h100_sxm"}
+    write(tmp_path / "points.csv", [{**samples.AICONFIGURATOR, **changed} for changed in (one, sweep)])
+    _, found = (one.server for one in read_points(tmp_path) if isinstance(one, Point))
+    assert (found.max_num_batched_tokens, found.memory, found.mixed_chunk) == expected
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,8 @@ class Flags(NamedTuple):
         SGLang's ``--max-running-requests``, TensorRT-LLM's ``--max_batch_size``.
     receive_interval
         SGLang's ``--scheduler-recv-interval``.
+    mixed_chunk
+        SGLang's ``--enable-mixed-chunk``.
     memory
         vLLM's ``--gpu-memory-utilization``, SGLang's ``--mem-fraction-static``, TensorRT-LLM's
         ``free_gpu_memory_fraction``.
@@ -93,6 +95,7 @@ class Flags(NamedTuple):
     max_num_batched_tokens: int | None = None
     max_num_seqs: int | None = None
     receive_interval: int = 1
+    mixed_chunk: bool = False
     memory: float | None = None
     kv_dtype: str = "auto"
     moe_backend: str = ""
