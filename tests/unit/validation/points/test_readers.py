@@ -308,6 +308,17 @@ def test_instances_that_prefill_are_split_in_a_way_of_their_own(tmp_path: Path) 
     assert point.groups()["load"] == "prefill apart, network and balance assumed"
 
 
+@pytest.mark.parametrize(("prompt", "expected"), [(1024, 8192), (16384, 16384 + 256 + 64)])
+def test_instances_apart_take_a_prompt_and_no_less_than_the_engines_own_tokens_a_step(
+    prompt: int, expected: int, tmp_path: Path
+) -> None:
+    # TensorRT-LLM's default of max_num_tokens; experts dealt out have the script's tokens in one place only.
+    apart = {"disagg": True, "framework": "dynamo-trt", "decode_tp": 8, "decode_ep": 8, "isl": prompt}
+    load = {"hardware": "gb200", "model": "deepseek-r1", "precision": "fp8", "conc": 256}
+    write(tmp_path / "a.csv", [{**samples.INFERENCEX, **apart, **load}])
+    assert only_point(tmp_path).server.max_num_batched_tokens == expected
+
+
 def test_a_recipe_says_how_gpus_share_attention_where_data_have_a_split_of_one(tmp_path: Path) -> None:
     # srt-slurm's gb200-fp8/1k1k/low-latency.yaml: tensor-parallel-size: 4, data-parallel-size: 1.
     shape = {"disagg": True, "framework": "dynamo-sglang", "hardware": "gb200", "model": "deepseek-r1"}
