@@ -25,7 +25,7 @@ from paceline.policy import Policy, pick
 from paceline.validation.points.point import Server
 from paceline.validation.prediction import decides_ahead
 
-__all__ = ["COSTS", "Cost", "Unserved", "cluster_of", "frontend_token_s", "policy_of", "profiles"]
+__all__ = ["COSTS", "Cost", "Unserved", "cluster_of", "frontend_token_s", "host_of", "policy_of", "profiles"]
 
 Cost = Literal["tables", "roofline"]
 #: Costs of a step, the one that is scored where both can be used first.
@@ -96,7 +96,7 @@ def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> 
         return Table(profile=own)
     if (server.gpu, server.engine) == ("gb200", "trtllm") and server.tensor_parallel > _TRAY:
         raise Unserved("sums over GPUs of several trays, of which the tables have NCCL's alone")
-    slow = _marlin_token_s(server)
+    slow = marlin_token_s(server)
     gpu = _PROFILE_GPUS.get(server.gpu, server.gpu)
     versions = known.get((gpu, server.engine), ())
     if not versions:
@@ -150,7 +150,7 @@ def _experts_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) 
     return f"sglang/{versions[-1]}" if here and theirs and versions else ""
 
 
-def _marlin_token_s(server: Server) -> float:
+def marlin_token_s(server: Server) -> float:
     """Return the seconds of a layer's experts for a token in Marlin's kernels; 0 where others run."""
     experts = server.model.experts
     slow = server.engine == "vllm" and server.gpu in ("h100-sxm", "h200")
@@ -198,7 +198,7 @@ def cluster_of(
         together = cost == "tables" and server.data_parallel > 1 and not server.assumed
         instances = server.prefill * prefills + (server.instances - server.prefill) * decodes
         cluster = Cluster(instances, links=links, lockstep=together)
-        host = _host(server, cost) if hosts else None
+        host = host_of(server, cost) if hosts else None
         return cluster if host is None else host.on(cluster)
     except FitError as error:
         raise Unserved(f"the weights leave no memory for KV, by {_RULES[server.engine]}'s rule") from error
@@ -258,7 +258,7 @@ def _blocks(server: Server) -> int | None:
     return found
 
 
-def _host(server: Server, cost: Cost) -> EngineHost | None:
+def host_of(server: Server, cost: Cost) -> EngineHost | None:
     """Return the host of a server's version; one that the data do not say counts as a new one."""
     kernels = "shipped" if cost == "tables" and _own(server) is not None else ""
     host = EngineHost.of(server.engine, server.version, kernels=kernels)
@@ -269,7 +269,7 @@ def _host(server: Server, cost: Cost) -> EngineHost | None:
 
 def frontend_token_s(server: Server, cost: Cost) -> float:
     """Return the front end's seconds for each token of a prompt, by the engine's version."""
-    host = _host(server, cost)
+    host = host_of(server, cost)
     return 0.0 if host is None else host.frontend_token_s
 
 
