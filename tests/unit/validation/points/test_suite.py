@@ -15,6 +15,7 @@ from paceline import Cluster, ConfigError, Instance, Trace, replay
 from paceline.concurrency import Concurrency
 from paceline.cost import Roofline
 from paceline.hardware import Gpu
+from paceline.model import Model
 from paceline.policies import vllm
 from paceline.validation import suite
 from paceline.validation.points.point import Server
@@ -272,3 +273,29 @@ def test_host_time_is_that_of_the_version() -> None:
     assert plain is not None
     assert plain.efficiency is not None
     assert later.efficiency.step_s - plain.efficiency.step_s == pytest.approx(0.0011)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "graphs", "expected"),
+    # 61 layers of 1.2 ms: on B300 a whole first token takes less, and graphs are launched at once.
+    [("b200", False, 61 * 0.0012), ("b200", True, 0.0), ("b300", False, 0.0)],
+)
+def test_prompts_wait_for_launches_where_the_host_machine_is_slow(
+    gpu: str, graphs: bool, expected: float
+) -> None:
+    deepseek = Server(
+        engine="sglang",
+        version="0.5.9",
+        model=Model.load("deepseek-r1"),
+        gpu=gpu,
+        tensor_parallel=8,
+        prompt_graphs=graphs,
+    )
+    cluster = cluster_of(deepseek, "roofline", {})
+    assert cluster.instances[0].prompt_step_s == pytest.approx(expected)
+    assert cluster.frontend_s == 0.050
+
+
+def test_decodes_run_beside_prompts_where_the_server_mixes_them() -> None:
+    steps = [policy_of(server(engine="sglang", mixed_chunk=mixed)).scheduler for mixed in (False, True)]
+    assert [one.exclusive_prefill for one in steps] == [True, False]  # type: ignore[union-attr]
