@@ -193,7 +193,9 @@ def _sweep_flags(key: tuple[str, str, str], precision: str, row: Row) -> Flags:
 
 def _sweep_fitted(engine: Engine, version: str) -> str:
     """Return what was fitted to a sweep's points; empty if nothing was."""
-    return "host time of a step" if (engine, version) in _HOSTS else ""
+    if (engine, version) in _HOSTS:
+        return "host time of a step"
+    return "decodes beside prompts" if engine == "sglang" else ""
 
 
 def _check_modelled(row: Row, undrafted: _Undrafted) -> None:
