@@ -73,6 +73,8 @@ class Server:
         Whose kernels TensorRT-LLM's experts run in; empty: not known.
     prompt_graphs
         Whether steps with prompts run in CUDA graphs.
+    cold_s
+        Seconds until a server that has just started is ready for the first prompts of a closed loop.
     num_blocks
         KV blocks as the server logged them; None: those of the memory rule.
     memory
@@ -105,6 +107,7 @@ class Server:
     batch_wait: tuple[int, float] = (0, 0.0)
     moe_backend: str = ""
     prompt_graphs: bool = False
+    cold_s: float = 0.0
     num_blocks: int | None = None
     memory: float | None = None
     kv_dtype: str = "auto"
