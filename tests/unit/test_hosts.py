@@ -109,6 +109,10 @@ def test_a_host_holds_for_its_versions_alone() -> None:
     assert EngineHost.of("trtllm", "1.0.0rc4") is None
     trtllm = [EngineHost.of("trtllm", version) for version in ("1.1.0rc2.post2", "1.2.0rc6", "1.3.0rc14")]
     assert [host and host.name for host in trtllm] == ["trtllm-1.1", "trtllm-1.3", "trtllm-1.3"]
+    # A host that begins later is one of fewer versions.
+    sglang = [EngineHost.of("sglang", version) for version in ("0.5.4", "0.5.6", "0.5.6.post2", "0.5.8")]
+    names = [None, "sglang-0.5.12", "sglang-0.5.6", "sglang-0.5.12"]
+    assert [host and host.name for host in sglang] == names
     assert EngineHost.of("sglang", "0.15.0") is None
     assert EngineHost.of("vllm", "nightly-5b8c30d6") is None
 
