@@ -44,7 +44,7 @@ FIELDS: Mapping[str, Literal["ttft", "tpot"]] = {
 }
 #: The time of a token in Marlin's experts, which belongs to no host.
 MARLIN = "_MARLIN_TOKEN_S"
-#: The points of a configuration that are replayed at most, evenly over the file.
+#: The points of a configuration that are replayed at most, drawn by a hash of their names.
 MOST = 12
 #: A larger error counts as one of this size, so that no configuration decides alone.
 LARGEST = 1.0
@@ -97,7 +97,12 @@ def configuration(point: Point) -> str:
 
 def half(name: str) -> int:
     """Return the half of a configuration, 0 or 1, by a hash of its name."""
-    return hashlib.sha256(name.encode()).digest()[0] & 1
+    return digest(name)[0] & 1
+
+
+def digest(name: str) -> bytes:
+    """Return the hash of a name."""
+    return hashlib.sha256(name.encode()).digest()
 
 
 def measured(folder: Path) -> list[Point]:
@@ -180,15 +185,12 @@ def percent(error: float) -> str:
 
 
 def groups(points: Iterable[Point], constant: Constant) -> dict[str, list[Point]]:
-    """Return the points of each configuration that has the constant, at most so many, evenly."""
+    """Return the points of each configuration that has the constant, at most so many."""
     found: dict[str, list[Point]] = {}
     for point in points:
         if constant.metric in point.measured and constant.concerns(point):
             found.setdefault(configuration(point), []).append(point)
-    return {
-        name: [of[place] for place in np.unique(np.linspace(0, len(of) - 1, min(MOST, len(of)), dtype=int))]
-        for name, of in sorted(found.items())
-    }
+    return {name: sorted(of, key=lambda one: digest(one.id))[:MOST] for name, of in sorted(found.items())}
 
 
 def main() -> None:
