@@ -139,7 +139,7 @@ class EngineHost:
     def of(cls, engine: str, version: str, *, kernels: str = "") -> EngineHost | None:
         """Return the host that holds for an engine's version; None if none was measured.
 
-        One that was fitted beside the same ``kernels`` comes first.
+        One that was fitted beside the same ``kernels`` comes first, then the one that begins last.
 
         Examples
         --------
@@ -147,6 +147,7 @@ class EngineHost:
         (0.0011, None)
         """
         hosts = [host for host in map(_loaded, host_names()) if host.engine == engine]
+        hosts.sort(key=lambda host: version_key(host.first), reverse=True)
         for beside in dict.fromkeys((kernels, "")):
             for host in hosts:
                 if host.kernels == beside and host.holds_for(version):

@@ -46,7 +46,8 @@ def test_a_step_is_longer_by_a_constant_and_a_time_for_each_request(kind: str, t
     # All 20 requests decode together: 1.1 ms + 20 x 48 us a step. A prompt's step samples all of them, too.
     added = 0.0011 + 20 * 48e-6
     assert (later["tpot"] - plain["tpot"]).to_list() == pytest.approx([added] * 20, abs=1e-9)
-    assert (later["ttft"] - plain["ttft"]).to_list() == pytest.approx([added] * 20, abs=1e-9)
+    # The first token waits for the front end, too, of 6 ms.
+    assert (later["ttft"] - plain["ttft"]).to_list() == pytest.approx([0.006 + added] * 20, abs=1e-9)
 
 
 def test_a_front_end_delays_the_first_token_alone() -> None:
@@ -108,6 +109,10 @@ def test_a_host_holds_for_its_versions_alone() -> None:
     assert EngineHost.of("trtllm", "1.0.0rc4") is None
     trtllm = [EngineHost.of("trtllm", version) for version in ("1.1.0rc2.post2", "1.2.0rc6", "1.3.0rc14")]
     assert [host and host.name for host in trtllm] == ["trtllm-1.1", "trtllm-1.3", "trtllm-1.3"]
+    # A host that begins later is one of fewer versions.
+    sglang = [EngineHost.of("sglang", version) for version in ("0.5.4", "0.5.6", "0.5.6.post2", "0.5.8")]
+    names = [None, "sglang-0.5.12", "sglang-0.5.6", "sglang-0.5.12"]
+    assert [host and host.name for host in sglang] == names
     assert EngineHost.of("sglang", "0.15.0") is None
     assert EngineHost.of("vllm", "nightly-5b8c30d6") is None
 

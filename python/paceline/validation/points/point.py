@@ -64,6 +64,8 @@ class Server:
         The scheduler's limits; None: the engine's defaults.
     receive_interval
         Steps from one receipt of arrivals to the next.
+    mixed_chunk
+        Whether decodes of SGLang run beside prompts.
     batch_wait
         The steps for which TensorRT-LLM has prompts wait for a batch, and the share of a step's tokens that
         is enough of one; of no steps: they do not wait.
@@ -71,6 +73,8 @@ class Server:
         Whose kernels TensorRT-LLM's experts run in; empty: not known.
     prompt_graphs
         Whether steps with prompts run in CUDA graphs.
+    cold_s
+        Seconds until a server that has just started is ready for the first prompts of a closed loop.
     num_blocks
         KV blocks as the server logged them; None: those of the memory rule.
     memory
@@ -99,9 +103,11 @@ class Server:
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     receive_interval: int = 1
+    mixed_chunk: bool = False
     batch_wait: tuple[int, float] = (0, 0.0)
     moe_backend: str = ""
     prompt_graphs: bool = False
+    cold_s: float = 0.0
     num_blocks: int | None = None
     memory: float | None = None
     kv_dtype: str = "auto"

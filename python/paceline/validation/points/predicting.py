@@ -84,7 +84,7 @@ def predict_point(
     load = point.workload.load(seed)
     tokens = frontend_token_s * load.trace.mean_prompt_tokens
     cluster = replace(cluster, frontend_s=cluster.frontend_s + tokens) if tokens else cluster
-    rows = replay(load.trace, cluster, policy, clients=load.clients).requests
+    rows = _cold(replay(load.trace, cluster, policy, clients=load.clients).requests, point.server.cold_s)
     done = rows.filter(pl.col("finish").is_not_null())
     lost = 1 - len(done) / len(rows)
     if lost > _LOST:
@@ -101,6 +101,15 @@ def predict_point(
         # Tokens of running requests, and not of requests: the mean over time, as it was measured.
         found["tpot"] = _running(rows) / found["throughput"]
     return {metric: value for metric, value in found.items() if metric in point.measured}
+
+
+def _cold(rows: pl.DataFrame, cold_s: float) -> pl.DataFrame:
+    """Return requests whose server is ready so much later: the first ones wait, and all end later."""
+    if not cold_s:
+        return rows
+    later = pl.when(pl.col("arrival") == pl.col("arrival").min()).then(cold_s).otherwise(0.0)
+    waits = [(pl.col(metric) + later).alias(metric) for metric in ("ttft", "e2e")]
+    return rows.with_columns(*waits, pl.col("finish") + cold_s)
 
 
 def _steady(rows: pl.DataFrame) -> tuple[pl.DataFrame, float]:

@@ -25,7 +25,7 @@ from paceline.policy import Policy, pick
 from paceline.validation.points.point import Server
 from paceline.validation.prediction import decides_ahead
 
-__all__ = ["COSTS", "Cost", "Unserved", "cluster_of", "frontend_token_s", "policy_of", "profiles"]
+__all__ = ["COSTS", "Cost", "Unserved", "cluster_of", "frontend_token_s", "host_of", "policy_of", "profiles"]
 
 Cost = Literal["tables", "roofline"]
 #: Costs of a step, the one that is scored where both can be used first.
@@ -59,6 +59,10 @@ _MARLIN_FLOPS, _MARLIN_TOKEN_S = 244e12, 200e-9
 _SGLANG_CHUNK = 8192
 
 
+#: GPUs whose host machines launch a prompt's kernels in less time than these take: DeepSeek's first token is
+#: there after 71 to 77 ms on four and eight B300 under SGLang 0.5.12 with one request in flight, of which the
+#: front end has 50, and after 160 ms on eight B200.
+_QUICK_LAUNCHES = ("b300",)
 #: GPUs of a node of GB200. TensorRT-LLM sums over more of them in kernels of its own (``allreduce_strategy:
 #: MNNVL`` in srt-slurm's recipes); the tables have NCCL's, by which the median of TPOT is 50% too high.
 _TRAY = 4
@@ -96,7 +100,7 @@ def table_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) -> 
         return Table(profile=own)
     if (server.gpu, server.engine) == ("gb200", "trtllm") and server.tensor_parallel > _TRAY:
         raise Unserved("sums over GPUs of several trays, of which the tables have NCCL's alone")
-    slow = _marlin_token_s(server)
+    slow = marlin_token_s(server)
     gpu = _PROFILE_GPUS.get(server.gpu, server.gpu)
     versions = known.get((gpu, server.engine), ())
     if not versions:
@@ -150,7 +154,7 @@ def _experts_of(server: Server, known: Mapping[tuple[str, str], Sequence[str]]) 
     return f"sglang/{versions[-1]}" if here and theirs and versions else ""
 
 
-def _marlin_token_s(server: Server) -> float:
+def marlin_token_s(server: Server) -> float:
     """Return the seconds of a layer's experts for a token in Marlin's kernels; 0 where others run."""
     experts = server.model.experts
     slow = server.engine == "vllm" and server.gpu in ("h100-sxm", "h200")
@@ -198,7 +202,7 @@ def cluster_of(
         together = cost == "tables" and server.data_parallel > 1 and not server.assumed
         instances = server.prefill * prefills + (server.instances - server.prefill) * decodes
         cluster = Cluster(instances, links=links, lockstep=together)
-        host = _host(server, cost) if hosts else None
+        host = host_of(server, cost) if hosts else None
         return cluster if host is None else host.on(cluster)
     except FitError as error:
         raise Unserved(f"the weights leave no memory for KV, by {_RULES[server.engine]}'s rule") from error
@@ -258,18 +262,19 @@ def _blocks(server: Server) -> int | None:
     return found
 
 
-def _host(server: Server, cost: Cost) -> EngineHost | None:
+def host_of(server: Server, cost: Cost) -> EngineHost | None:
     """Return the host of a server's version; one that the data do not say counts as a new one."""
     kernels = "shipped" if cost == "tables" and _own(server) is not None else ""
     host = EngineHost.of(server.engine, server.version, kernels=kernels)
     host = host if server.version else EngineHost.newest(server.engine)
     # Graphs of prompts are launched whole.
-    return replace(host, latent_layer_s=0.0) if host is not None and server.prompt_graphs else host
+    short = server.prompt_graphs or server.gpu in _QUICK_LAUNCHES
+    return replace(host, latent_layer_s=0.0) if host is not None and short else host
 
 
 def frontend_token_s(server: Server, cost: Cost) -> float:
     """Return the front end's seconds for each token of a prompt, by the engine's version."""
-    host = _host(server, cost)
+    host = host_of(server, cost)
     return 0.0 if host is None else host.frontend_token_s
 
 
@@ -309,6 +314,7 @@ def _one_instance(server: Server) -> Policy:
         return sglang(
             chunked_prefill_size=server.max_num_batched_tokens or _SGLANG_CHUNK,
             receive_interval=server.receive_interval,
+            mixed_chunk=server.mixed_chunk,
             overlap_schedule=True,
         )
     if server.engine == "trtllm":

@@ -82,7 +82,28 @@ def test_lengths_are_drawn_but_in_the_sweep_that_shows_equal_ones(tmp_path: Path
     drawn, alike = (one for one in read_points(tmp_path) if isinstance(one, Point))
     assert drawn.workload.load(0).trace.frame["prompt_tokens"].n_unique() > 5
     assert alike.workload.load(0).trace.frame["prompt_tokens"].to_list() == [256] * 40
-    assert (drawn.fitted, alike.fitted) == ("", "how equal lengths are")
+    assert (drawn.fitted, alike.fitted) == ("", "decodes beside prompts")
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "expected"),
+    [
+        # max_batch_size + isl + 1500, by the generator's rules; TensorRT-LLM's to whole blocks of 32 tokens.
+        ("vllm", "0.12.0", (8 + 1024 + 1500, None, False)),
+        ("trtllm", "1.0.0rc3", (2560, 0.8, False)),
+        ("sglang", "0.5.6.post2", (None, None, True)),
+        ("sglang", "0.5.1.post1", (None, None, False)),
+    ],
+)
+def test_sweeps_have_the_limits_of_the_generator_that_set_them_up(
+    engine: str, version: str, expected: tuple[int | None, float | None, bool], tmp_path: Path
+) -> None:
+    load = {"isl": 1024, "concurrency": 8, "batch_size": 8, "model_path": "Qwen/Qwen3-32B"}
+    one = {"backend": engine, "backend_version": version, **load}
+    sweep = {**one, "source": "nvidia-sweep/h100_sxm"}
+    write(tmp_path / "points.csv", [{**samples.AICONFIGURATOR, **changed} for changed in (one, sweep)])
+    _, found = (one.server for one in read_points(tmp_path) if isinstance(one, Point))
+    assert (found.max_num_batched_tokens, found.memory, found.mixed_chunk) == expected
 
 
 @pytest.mark.parametrize(
@@ -285,6 +306,17 @@ def test_instances_that_prefill_are_split_in_a_way_of_their_own(tmp_path: Path) 
     assert (point.server.gpus, point.server.instances) == (28, 4)
     assert (point.server.tensor_parallel, point.server.prefilling.data_parallel) == (8, 4)
     assert point.groups()["load"] == "prefill apart, network and balance assumed"
+
+
+@pytest.mark.parametrize(("prompt", "expected"), [(1024, 8192), (16384, 16384 + 256 + 64)])
+def test_instances_apart_take_a_prompt_and_no_less_than_the_engines_own_tokens_a_step(
+    prompt: int, expected: int, tmp_path: Path
+) -> None:
+    # TensorRT-LLM's default of max_num_tokens; experts dealt out have the script's tokens in one place only.
+    apart = {"disagg": True, "framework": "dynamo-trt", "decode_tp": 8, "decode_ep": 8, "isl": prompt}
+    load = {"hardware": "gb200", "model": "deepseek-r1", "precision": "fp8", "conc": 256}
+    write(tmp_path / "a.csv", [{**samples.INFERENCEX, **apart, **load}])
+    assert only_point(tmp_path).server.max_num_batched_tokens == expected
 
 
 def test_a_recipe_says_how_gpus_share_attention_where_data_have_a_split_of_one(tmp_path: Path) -> None:

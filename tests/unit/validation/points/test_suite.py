@@ -15,9 +15,10 @@ from paceline import Cluster, ConfigError, Instance, Trace, replay
 from paceline.concurrency import Concurrency
 from paceline.cost import Roofline
 from paceline.hardware import Gpu
+from paceline.model import Model
 from paceline.policies import vllm
 from paceline.validation import suite
-from paceline.validation.points.point import Server
+from paceline.validation.points.point import Point, Server
 from paceline.validation.points.predicting import predict_point
 from paceline.validation.points.readers import read_points
 from paceline.validation.points.serving import Unserved, cluster_of, policy_of, table_of
@@ -272,3 +273,49 @@ def test_host_time_is_that_of_the_version() -> None:
     assert plain is not None
     assert plain.efficiency is not None
     assert later.efficiency.step_s - plain.efficiency.step_s == pytest.approx(0.0011)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "graphs", "expected"),
+    # 61 layers of 1.2 ms: on B300 a whole first token takes less, and graphs are launched at once.
+    [("b200", False, 61 * 0.0012), ("b200", True, 0.0), ("b300", False, 0.0)],
+)
+def test_prompts_wait_for_launches_where_the_host_machine_is_slow(
+    gpu: str, graphs: bool, expected: float
+) -> None:
+    deepseek = Server(
+        engine="sglang",
+        version="0.5.9",
+        model=Model.load("deepseek-r1"),
+        gpu=gpu,
+        tensor_parallel=8,
+        prompt_graphs=graphs,
+    )
+    cluster = cluster_of(deepseek, "roofline", {})
+    assert cluster.instances[0].prompt_step_s == pytest.approx(expected)
+    assert cluster.frontend_s == 0.050
+
+
+def test_a_cold_server_delays_the_first_requests_and_the_end_of_a_closed_loop(tmp_path: Path) -> None:
+    write(tmp_path / "points.csv", [samples.AICONFIGURATOR])
+    (point,) = (one for one in read_points(tmp_path) if isinstance(one, Point))
+    measured = {"ttft": 1.0, "tpot": 1.0, "e2e": 1.0, "throughput": 1.0}
+    warm, cold = (
+        replace(point, measured=measured, server=replace(point.server, cold_s=cold_s))
+        for cold_s in (0.0, 2.0)
+    )
+    found = [
+        predict_point(one, cluster_of(one.server, "roofline", {}), policy_of(one.server))
+        for one in (warm, cold)
+    ]
+    # 4 of 40 requests are sent at the start: each waits 2 s more, which is 0.2 s of the mean.
+    assert found[1]["ttft"] - found[0]["ttft"] == pytest.approx(0.2)
+    assert found[1]["e2e"] - found[0]["e2e"] == pytest.approx(0.2)
+    assert found[1]["tpot"] == found[0]["tpot"]
+    tokens = point.workload.load(0).trace.frame["output_tokens"].sum()
+    assert tokens / found[1]["throughput"] - tokens / found[0]["throughput"] == pytest.approx(2.0)
+
+
+def test_decodes_run_beside_prompts_where_the_server_mixes_them() -> None:
+    steps = [policy_of(server(engine="sglang", mixed_chunk=mixed)).scheduler for mixed in (False, True)]
+    assert [one.exclusive_prefill for one in steps] == [True, False]  # type: ignore[union-attr]

@@ -34,19 +34,21 @@ __all__ = ["COLUMNS", "read"]
 COLUMNS = ("silicon_ttft_ms", "silicon_tpot_ms", "backend", "system", "concurrency", "attention_dp_size")
 _ENGINES: dict[str, Engine] = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm"}
 
-#: The sweeps of NVIDIA. AIConfigurator's scripts send requests of equal lengths (``aiperf --isl-stddev 0
-#: --osl-stddev 0``), although the file's description has them drawn: in a closed loop these end together,
-#: and the next ones prefill together. On a server this lock is loosened by what the replay does not know,
-#: such as the order of HTTP responses. Lengths that differ by a small share stand for it: here is the
-#: shortest length as a share of the longest, fitted to half of a sweep's points and checked on the rest.
+#: The sweeps of NVIDIA, which AIConfigurator's generator set up. Its client sends requests of equal lengths
+#: (``aiperf --isl-stddev 0 --osl-stddev 0``, ``bench_run.sh.j2``), although the file's description has them
+#: drawn: in a closed loop these end together, and the next ones prefill together.
 _SWEEP = "nvidia-sweep"
-_LEAST = {
-    ("sglang", "0.5.1.post1", "qwen3-32b"): 1.0,
-    ("sglang", "0.5.6.post2", "llama-3.1-8b"): 0.98,
-    ("vllm", "0.12.0", "qwen3-32b"): 0.995,
-    ("trtllm", "1.0.0rc3", "qwen3-32b"): 0.995,
-    ("trtllm", "1.0.0rc3", "llama-3.1-8b"): 0.9,
-}
+#: Versions of SGLang whose sweeps run decodes beside prompts (``agg enable_mixed_chunk = true`` in the
+#: generator's rules). Those of 0.5.1.post1 and 0.5.8.post1 do not: their TTFT would be five times too short.
+_MIXED = ("0.5.6.post2",)
+#: Tokens of a step beyond a prompt and a token for each request, by the generator's rules for vLLM and
+#: TensorRT-LLM (``max_num_tokens = max_batch_size + isl + 1500``, in ``rule_plugin/benchmark``), and the part
+#: of the memory that its template for TensorRT-LLM has for KV (``extra_engine_args.1.0.0rc3.yaml.j2``).
+_SPARE_TOKENS, _TRTLLM_MEMORY = 1500, 0.8
+#: Tokens to whose multiples the limit of TensorRT-LLM is rounded up (``tokens_per_block``).
+_TRTLLM_ROUND = 32
+#: Sweeps to which the host time of a step was fitted.
+_HOSTS = (("vllm", "0.12.0"), ("trtllm", "1.0.0rc3"), ("sglang", "0.5.6.post2"))
 #: In this sweep a request's TTFT rises by a whole answer divided by the requests in flight: one of them
 #: always waits, so the server runs one fewer.
 _ONE_WAITS = ("trtllm", "1.0.0rc3", "llama-3.1-8b")
@@ -122,15 +124,14 @@ def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
     measured = known(ttft=ttft, tpot=1e-3 * row["silicon_tpot_ms"])
     sweep = row["source"].startswith(_SWEEP)
     key = (row["backend"], version, model.name)
-    least = _LEAST.get(key) if sweep else None
     engine, concurrency = _ENGINES[row["backend"]], row["concurrency"]
     load = (row["isl"], row["osl"], concurrency)
     date = str(row.get("measured_date") or "")
     run = Run(engine, model, gpu, gpus, split.expert_parallel, *load, version, date, not (prefill or sweep))
     run = run._replace(dealt=split.expert_parallel or deals_out(run))
-    fitted = "how equal lengths are" if least else fitted_on(engine, version, model.name, gpu)
+    fitted = _sweep_fitted(engine, version) if sweep else fitted_on(engine, version, model.name, gpu)
     fitted = "" if prefill else fitted
-    flags = _sweep_flags(key, precision, concurrency) if sweep else flags_of(run)
+    flags = _sweep_flags(key, precision, row) if sweep else flags_of(run)
     return Point(
         id=place,
         server=Server(
@@ -153,7 +154,7 @@ def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
             output_tokens=row["osl"],
             concurrency=concurrency,
             requests=10 * concurrency,
-            least=least or 0.8,
+            least=1.0 if sweep else 0.8,
         ),
         measured=measured,
         in_flight=concurrency / decode / split.data_parallel,
@@ -169,16 +170,32 @@ def _version(row: Row) -> str:
     return trtllm_version(version) if row["backend"] == "trtllm" else version
 
 
-def _sweep_flags(key: tuple[str, str, str], precision: str, concurrency: int) -> Flags:
-    """Return what a sweep's points say of their servers.
+def _sweep_flags(key: tuple[str, str, str], precision: str, row: Row) -> Flags:
+    """Return the flags of a sweep's servers, by the rules and templates of AIConfigurator's generator.
 
-    Keys and values of Qwen3-32B in FP8 under TensorRT-LLM are in 8 bits, too: 128 requests of 2,176 tokens
-    run together on one H100, beside 33 GB of weights.
+    The largest batch is that of the row, which is what is in flight on a rank. Keys and values of Qwen3-32B
+    in FP8 under TensorRT-LLM are in 8 bits, too: 128 requests of 2,176 tokens run together on one H100,
+    beside 33 GB of weights.
     """
-    return Flags(
-        max_num_seqs=concurrency - 1 if key == _ONE_WAITS else None,
-        kv_dtype="fp8" if key[0] == "trtllm" and precision == "fp8" else "auto",
-    )
+    (engine, version, _), concurrency = key, row["concurrency"]
+    tokens = (row["batch_size"] or concurrency) + row["isl"] + _SPARE_TOKENS
+    if engine == "vllm":
+        return Flags(max_num_batched_tokens=tokens)
+    if engine == "trtllm":
+        return Flags(
+            max_num_batched_tokens=-(-tokens // _TRTLLM_ROUND) * _TRTLLM_ROUND,
+            max_num_seqs=concurrency - 1 if key == _ONE_WAITS else None,
+            memory=_TRTLLM_MEMORY,
+            kv_dtype="fp8" if precision == "fp8" else "auto",
+        )
+    return Flags(mixed_chunk=version in _MIXED)
+
+
+def _sweep_fitted(engine: Engine, version: str) -> str:
+    """Return what was fitted to a sweep's points; empty if nothing was."""
+    if (engine, version) in _HOSTS:
+        return "host time of a step"
+    return "decodes beside prompts" if engine == "sglang" else ""
 
 
 def _check_modelled(row: Row, undrafted: _Undrafted) -> None:
