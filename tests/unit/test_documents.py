@@ -16,6 +16,8 @@ DOCUMENTS = sorted(
 )
 PYTHON = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 """A block of Python, and the block of text right after it, if any: what it prints."""
+CLAIM = re.compile(r"^print\(.*\)  # (\w+\(.*\))$", re.MULTILINE)
+"""A value that a comment says is printed."""
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 
 
@@ -38,6 +40,7 @@ def test_the_python_in_a_document_runs(
         exec(compile(above + block[1], document, "exec"), names)
         printed = capsys.readouterr().out
         assert block[2] is None or printed == block[2]
+        assert [claim for claim in CLAIM.findall(block[1]) if claim not in printed.splitlines()] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
