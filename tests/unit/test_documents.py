@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from paceline import policies
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
     str(file.relative_to(ROOT))
@@ -70,3 +72,18 @@ def test_the_table_in_the_readme_has_the_engines_current_figures(shared: Path) -
     shown = script["ROWS"].search((ROOT / "README.md").read_text(encoding="utf-8"))
     assert shown
     assert shown[0] == script["rows"](shared / "traces/azure2023_conv.csv.zst"), "run docs/readme_table.py"
+
+
+def test_the_guide_to_schedulers_names_every_policy_at_a_glance() -> None:
+    shipped = [name for name in policies.__all__ if name.islower()]
+    guide = (ROOT / "docs/guides/schedulers.md").read_text(encoding="utf-8")
+    glance = guide.partition("## Schedulers as lists of stages")[0]
+    assert [name for name in shipped if f"`{name}`" not in glance] == []
+    assert f"**{len(shipped)} policies**" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_logs_counts_all_of_them() -> None:
+    page = (ROOT / "docs/validation.md").read_text(encoding="utf-8")
+    rows = page.partition("| engine | logs |")[2].partition("\n\n")[0]
+    counts = [int(number) for number in re.findall(r"^\|[^|]+\| (\d+) \|", rows, re.MULTILINE)]
+    assert sum(counts) == len(list((ROOT / "tests/conformance/logs").rglob("*.gz")))
