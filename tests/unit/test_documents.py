@@ -45,6 +45,13 @@ def test_the_python_in_a_document_runs(
         assert [claim for claim in CLAIM.findall(block[1]) if claim not in printed.splitlines()] == []
 
 
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if PYTHON.search((ROOT / name).read_text())])
+def test_the_python_in_a_document_needs_no_package_of_ours_for_tests(document: str) -> None:
+    # A reader has what an installed Paceline brings, and the extras that the document names.
+    blocks = "".join(block[1] for block in PYTHON.finditer((ROOT / document).read_text(encoding="utf-8")))
+    assert re.findall(r"^\s*(?:import|from) (pytest|hypothesis)\b", blocks, re.MULTILINE) == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_the_links_in_a_document_lead_somewhere(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
