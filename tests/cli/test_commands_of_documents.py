@@ -51,10 +51,6 @@ def trace(place: Path, name: str) -> None:
     package.synthesize("azure-conv", requests=60, rate=5.0, seed=1).write(place / name)
 
 
-def sessions(place: Path, name: str) -> None:
-    package.synthesize("alibaba-chat", sessions=10, seed=1).write(place / name)
-
-
 def bench(place: Path, name: str) -> None:
     cluster = package.Cluster([package.Instance(model="llama-3.1-8b", gpu="h100-sxm")])
     drawn = package.synthesize("azure-conv", requests=20, rate=5.0, seed=1)
@@ -68,7 +64,6 @@ def azure(place: Path, name: str) -> None:
 GIVEN: dict[str, dict[str, Callable[[Path, str], None]]] = {
     "README.md": {"azure2023_conv.csv.zst": azure},
     "docs/guides/calibrate.md": {"bench.json": bench},
-    "docs/guides/prefix-cache.md": {"sessions.csv": sessions},
     "docs/guides/profiles.md": {"trace.csv": trace},
     "docs/tutorial/capacity.md": {"trace.csv": trace},
 }
