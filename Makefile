@@ -119,13 +119,15 @@ studies-quick: $(VENV)/.native
 DOCS_VENV := .venv-docs
 
 docs: $(VENV)/.native $(DOCS_VENV)/.requirements ## Build the documentation's site into site/, strictly: a warning is an error
-	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python $(DOCS_VENV)/bin/mkdocs build --quiet --strict
+	@# Not --quiet, which drops warnings before --strict counts them.
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python $(DOCS_VENV)/bin/mkdocs build --strict 2> >(grep -v '^INFO' >&2)
 	@echo "site/ is built; to read it: $(DOCS_VENV)/bin/python -m http.server --directory site"
 
 # The site of one version, beside those that the branch gh-pages has. PUSH= leaves the branch here.
 PUSH := --push
 docs-publish: $(VENV)/.native $(DOCS_VENV)/.requirements
-	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python $(DOCS_VENV)/bin/mike deploy $(PUSH) --update-aliases $(VERSION) $(ALIAS)
+	PATH="$(CURDIR)/$(DOCS_VENV)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 PYTHONPATH=python \
+		mike deploy $(PUSH) --update-aliases $(VERSION) $(ALIAS)
 
 $(DOCS_VENV)/.requirements: requirements/docs.txt $(REQUIREMENTS)
 	"$(PYTHON)" -m venv $(DOCS_VENV)
