@@ -5,8 +5,8 @@
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: studies studies-quick docs audit
-.PHONY: help demo test test-rust test-python test-rank test-ray test-report search mutants lint format fuzz bench wheel wheel-check bench-wheel dev clean
+.PHONY: studies studies-quick docs docs-publish audit
+.PHONY: help demo test test-rust test-python test-rank test-ray test-report search mutants lint format fuzz bench wheel wheel-check wheel-twice sdist bench-wheel dev clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -119,8 +119,15 @@ studies-quick: $(VENV)/.native
 DOCS_VENV := .venv-docs
 
 docs: $(VENV)/.native $(DOCS_VENV)/.requirements ## Build the documentation's site into site/, strictly: a warning is an error
-	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python $(DOCS_VENV)/bin/mkdocs build --quiet --strict
+	@# Not --quiet, which drops warnings before --strict counts them.
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python $(DOCS_VENV)/bin/mkdocs build --strict 2> >(grep -v '^INFO' >&2)
 	@echo "site/ is built; to read it: $(DOCS_VENV)/bin/python -m http.server --directory site"
+
+# The site of one version, beside those that the branch gh-pages has. PUSH= leaves the branch here.
+PUSH := --push
+docs-publish: $(VENV)/.native $(DOCS_VENV)/.requirements
+	PATH="$(CURDIR)/$(DOCS_VENV)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 PYTHONPATH=python \
+		mike deploy $(PUSH) --update-aliases $(VERSION) $(ALIAS)
 
 $(DOCS_VENV)/.requirements: requirements/docs.txt $(REQUIREMENTS)
 	"$(PYTHON)" -m venv $(DOCS_VENV)
@@ -160,9 +167,7 @@ wheel: dist/.built ## Build the abi3 wheel into dist/, profile-guided if llvm-to
 
 dist/.built: $(VENV)/.requirements $(RUST_SOURCES) $(shell find python -type f -not -name '*.pyc' -not -name '*.so') $(wildcard benches/*.py) README.md LICENSE
 	rm -rf dist
-	@if .ci/profile-tool; then trained="--pgo --interpreter $(BIN)/python"; \
-	else trained=; echo "the wheel is not trained on replays" >&2; fi; set -x; \
-	$(BIN)/maturin build --release $$trained --out dist $(LOCKED)
+	.ci/wheel-build $(BIN) dist $(LOCKED)
 	@touch $@
 
 bench-wheel: dist/.built ## Measure the speed of whole replays with the wheel in dist/
@@ -170,6 +175,13 @@ bench-wheel: dist/.built ## Measure the speed of whole replays with the wheel in
 
 wheel-check: dist/.built ## Install the wheel into an empty environment and use it there
 	.ci/wheel-check "$(PYTHON)"
+
+wheel-twice: $(VENV)/.requirements ## Build the wheel in two other folders, and compare the bytes
+	.ci/wheel-twice $(BIN)
+
+# The archive goes beside the wheel's folder, which holds one wheel and nothing else.
+sdist: $(VENV)/.requirements ## Build the source distribution with all crates in it, and build it offline
+	.ci/sdist-check "$$(.ci/sdist $(BIN) dist-source)" $(BIN)
 
 dev: $(VENV)/.release ## Make the virtual environment and build the native module into it
 
@@ -194,6 +206,6 @@ $(VENV)/.release: $(VENV)/.requirements $(RUST_SOURCES)
 	@touch $(VENV)/.native $@
 
 clean: ## Remove all that the commands made, the virtual environment too
-	rm -rf $(VENV) $(RANK_VENV) $(RAY_VENV) $(MUTANTS_VENV) $(DOCS_VENV) $(AUDIT_VENV) site target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
+	rm -rf $(VENV) $(RANK_VENV) $(RAY_VENV) $(MUTANTS_VENV) $(DOCS_VENV) $(AUDIT_VENV) site target dist dist-source .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
 	find python -name '*.so' -delete
 	find python tests benches -name __pycache__ -prune -exec rm -rf {} +

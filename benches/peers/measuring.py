@@ -26,6 +26,8 @@ TIMES = 4
 #: Runs of a case. One that took longer than `PATIENCE_S` is not repeated.
 ROUNDS = 3
 PATIENCE_S = 12.0
+#: Not passed on: a user's shell has neither. Without bytecode, modules are compiled in each run.
+UNSET = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
 
 
 class Case(NamedTuple):
@@ -99,7 +101,7 @@ def run(peer: Peer, case: Case, cache: Path) -> tuple[Took, dict[str, Any], Answ
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         job = write_job(case.work, folder, cost=Linear() if case.cost == "linear" else None)
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        environment = {name: value for name, value in os.environ.items() if name not in UNSET}
         environment |= peer.ABOUT.environment
         took = timed(peer.command(cache, job), limit_s=peer.ABOUT.limit_s, environment=environment)
         said = json.loads(took.output.strip().splitlines()[-1])

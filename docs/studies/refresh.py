@@ -1,7 +1,8 @@
-"""Write the tables of studies into their documents, or compare them: python docs/studies/refresh.py --check.
+"""Write the tables and pictures of studies for their documents, or compare them with --check.
 
-A table stands between a line ``<!-- NAME -->`` and the next empty line. Without names, all studies with a
-document are run. Studies that need real traces take them from ../shared, beside the checkout, or from --data.
+A table stands between a line ``<!-- NAME -->`` and the next empty line; a picture is a file that the document
+links to, ``../pictures/STUDY/FIGURE.svg``. Without names, all studies with a document are run. Studies that
+need real traces take them from ../shared, beside the checkout, or from --data.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import time
 from pathlib import Path
 
 from paceline.study import Study, Work, run_study, studies
-from paceline.study.writing import markdown
+from paceline.study.writing import markdown, picture
 
 HERE = Path(__file__).resolve().parent
+PICTURES = HERE.parent / "pictures"
 DATA = HERE.parents[2] / "shared" / "traces"
 
 NEEDS_DATA = ("arrow", "llumnix", "pars", "pascal", "sarathi", "splitwise", "vllm-proposals")
@@ -27,11 +29,19 @@ QUICK = ("kv-reuse",)
 
 PLACE = re.compile(r"^<!-- ([a-z0-9-]+) -->\n(?:\|.*\n)*", re.MULTILINE)
 
+PICTURE = re.compile(r"\]\(\.\./pictures/([a-z-]+)/([a-z0-9-]+)\.svg\)")
+
 
 def filled(text: str, study: Study) -> str:
     """Return a document with the tables that its marks name."""
     tables = study.tables()
     return PLACE.sub(lambda mark: f"<!-- {mark[1]} -->\n{markdown(tables[mark[1]])}\n", text)
+
+
+def drawn(text: str, study: Study) -> dict[Path, bytes]:
+    """Return the pictures that a document shows, by their files."""
+    figures = study.figures()
+    return {PICTURES / of / f"{name}.svg": picture(figures[name]) for of, name in PICTURE.findall(text)}
 
 
 def work(name: str, data: Path) -> Work:
@@ -59,16 +69,22 @@ def refreshed(name: str, data: Path, *, check: bool) -> bool:
         return True
     document = HERE / f"{name}.md"
     before, started = document.read_text(encoding="utf-8"), time.monotonic()
-    after = filled(before, run_study(name, work(name, data)))
+    study = run_study(name, work(name, data))
+    after, pictures = filled(before, study), drawn(before, study)
+    others = [file for file, seen in pictures.items() if not file.is_file() or file.read_bytes() != seen]
     took = f"{time.monotonic() - started:.0f} s"
-    if before == after:
+    if before == after and not others:
         print(f"{name}: as a fresh run has it ({took})", flush=True)
     elif check:
         print(f"{name}: differs from a fresh run ({took})", flush=True)
-        print("\n".join(difference(name, before, after)), flush=True)
+        shown = [f"another picture: {file.relative_to(HERE.parent)}" for file in others]
+        print("\n".join([*difference(name, before, after), *shown]), flush=True)
         return False
     else:
         document.write_text(after, encoding="utf-8")
+        for file in others:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(pictures[file])
         print(f"{name}: written ({took})", flush=True)
     return True
 

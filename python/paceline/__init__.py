@@ -12,7 +12,6 @@ TYPE_CHECKING = False  # True to a type checker; to import `typing` takes longer
 if TYPE_CHECKING:
     from paceline import policies
     from paceline._core import VERSION as __version__
-    from paceline._sampling import Sample
     from paceline.benchmarks import BenchmarkResult, compare_bench, read_bench, write_bench
     from paceline.comparing import Comparison, compare
     from paceline.concurrency import Concurrency
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from paceline.replaying import replay
     from paceline.result import Result, load_result
     from paceline.runs import Recipe, Run, read_run
+    from paceline.sampling import Sample
     from paceline.simulation import Simulation
     from paceline.speculation import AcceptanceLength, ByPosition, Draft, FromColumn, Listed, Speculation
     from paceline.sweeping import Grid, Sweep, read_grid, read_sweep, sweep
@@ -118,7 +118,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "_sampling": ("Sample",),
     "benchmarks": ("BenchmarkResult", "compare_bench", "read_bench", "write_bench"),
     "comparing": ("Comparison", "compare"),
     "deployment": ("Cluster", "CudaGraphs", "Instance", "Links"),
@@ -145,6 +144,7 @@ _HOMES = {
     "replaying": ("replay",),
     "result": ("Result", "load_result"),
     "runs": ("Recipe", "Run", "read_run"),
+    "sampling": ("Sample",),
     "simulation": ("Simulation",),
     "speculation": ("AcceptanceLength", "ByPosition", "Draft", "FromColumn", "Listed", "Speculation"),
     "sweeping": ("Grid", "Sweep", "read_grid", "read_sweep", "sweep"),

@@ -11,6 +11,7 @@ from typing import Final
 
 __all__ = [
     "ClockError",
+    "ClusterLostError",
     "ConfigError",
     "FitError",
     "ForkError",
@@ -68,6 +69,10 @@ class FitError(ConfigError):
 
 class ClockError(PacelineError, OverflowError):
     """The simulated time ran past what the clock holds (186 days)."""
+
+
+class ClusterLostError(PacelineError, ConnectionError):
+    """The Ray cluster of a sweep ended while the sweep ran. What was finished is kept."""
 
 
 class NoProgressError(PacelineError, RuntimeError):

@@ -11,7 +11,6 @@ from paceline._arguments import typed
 from paceline._check import said
 from paceline._clock import moment
 from paceline._cores import threads_of_one
-from paceline._sampling import Sample, sample_of, sample_to_wire, warn_if_longer
 from paceline._serving import name_models, served
 from paceline.concurrency import Concurrency
 from paceline.deployment import Cluster
@@ -24,6 +23,7 @@ from paceline.policy.misuse import warn_of_misuse
 from paceline.policy.python_routers import Watched, routers_of
 from paceline.result import Provenance, Result
 from paceline.result.turns import warn_of_early_turns
+from paceline.sampling import Sample, sample_of, sample_to_wire, warn_if_longer
 from paceline.trace import Trace, TraceScan
 
 if TYPE_CHECKING:

@@ -59,3 +59,11 @@ def test_mistakes_are_one_line(paceline: Run, small_trace: Path, tmp_path: Path)
     done = paceline(*words, "--profile", "one", "--pp", "2")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "link of a Table must be given where there is more than one stage" in done.stderr
+
+
+def test_a_profile_that_is_not_there_is_told_which_ship(
+    paceline: Run, small_trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    done = paceline("replay", small_trace, "--model", "qwen3-14b", "--gpu", "h100-sxm", "--profile", "zzz")
+    assert (done.returncode, "; shipped: h100-sxm-llama-3.1-8b, " in done.stderr) == (2, True)

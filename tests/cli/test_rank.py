@@ -112,3 +112,8 @@ def test_what_cannot_be_done_is_said_in_a_line(
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_the_neural_family_asks_for_an_encoder(paceline: Run) -> None:
+    done = paceline("rank", "train", "samples.csv", "--out", "m", "--family", "neural")
+    assert (done.returncode, "--encoder must be given with --family neural" in done.stderr) == (2, True)

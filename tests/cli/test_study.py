@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,16 @@ def test_a_calibration_of_nothing_says_what_to_give(paceline: Run) -> None:
     done = paceline("calibrate", "--host", "run.json")
     assert done.returncode == 2
     assert "gpu must be a name of the catalog" in done.stderr
+
+
+def test_a_name_that_no_study_has_is_refused_before_an_extra_is_missed(
+    paceline: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = paceline("study", "pascl", "--out", "p")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "paceline: there is no study 'pascl'; close to it: pascal, pars\n",
+    )
+    done = paceline("study", "pascal", "--out", "p")
+    assert "pip install 'paceline[study]'" in done.stderr

@@ -5,9 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -138,3 +143,92 @@ def test_a_trace_in_memory_is_shipped(nodes: Any) -> None:
         trace=paceline.synthesize("azure-conv", requests=80, seed=4), cluster=H100, over={"rate": [1.0, 5.0]}
     )
     assert sweep(over, executor="ray", workers=1).frame.equals(sweep(over).frame)
+
+
+class Head:
+    """A cluster of one node in processes of its own, which may all be killed."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        port = self.address.rpartition(":")[2]
+        options = (
+            "--head",
+            "--num-cpus=1",
+            f"--port={port}",
+            "--include-dashboard=false",
+            "--disable-usage-stats",
+        )
+        command = [str(Path(sys.executable).with_name("ray")), "start", *options, f"--temp-dir={folder}"]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+        listed = subprocess.run(
+            ["ps", "-ww", "-eo", "pid=,args="], capture_output=True, text=True, check=True
+        )
+        # All its processes name the port or the folder of its session.
+        lines = [line for line in listed.stdout.splitlines() if port in line or str(folder) in line]
+        self.processes = [int(line.split()[0]) for line in lines]
+
+    def kill(self) -> None:
+        for process in self.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+
+def swept(folder: Path, address: str) -> subprocess.Popen[str]:
+    """Start the command of a sweep on a cluster."""
+    words = ("-m", "paceline", "sweep", "study.toml", "--out", "swept", "--executor", "ray", "--quiet")
+    environment = os.environ | {"RAY_ADDRESS": address}
+    return subprocess.Popen(
+        [sys.executable, *words],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.timeout(600)
+def test_a_killed_cluster_says_that_the_same_command_continues() -> None:
+    # Sockets of Ray have names of at most 107 characters, and lie below the folder.
+    with tempfile.TemporaryDirectory(prefix="ray-") as place, contextlib.ExitStack() as stack:
+        folder = Path(place)
+        (folder / "study.toml").write_text(STUDY, encoding="utf-8")
+        head = Head(folder / "a")
+        stack.callback(head.kill)
+        first = swept(folder, head.address)
+        points = folder / "swept/points"
+        while not (points.is_dir() and list(points.iterdir())):
+            assert first.poll() is None
+            time.sleep(0.2)
+        assert head.processes
+        head.kill()
+        said = first.communicate()[1]
+        assert (first.returncode, "the same command continues there" in said) == (2, True), said
+        kept = written(folder / "swept")
+        assert 0 < len(kept) < 32
+        another = Head(folder / "b")
+        stack.callback(another.kill)
+        again = swept(folder, another.address)
+        said = again.communicate()[1]
+        assert again.returncode == 0, said
+        rows = written(folder / "swept")
+        assert len(rows) == len(set(rows)) == 32
+        assert set(kept) < set(rows)
+
+
+STUDY = """
+[trace]
+preset = "azure-conv"
+requests = 30000
+rate = 10.0
+
+[[cluster.instances]]
+model = "llama-3.1-8b"
+gpu = "h100-sxm"
+
+[over]
+seed = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
+policy = ["vllm", "sarathi"]
+"""

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from paceline import policies
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
     str(file.relative_to(ROOT))
@@ -16,6 +18,8 @@ DOCUMENTS = sorted(
 )
 PYTHON = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 """A block of Python, and the block of text right after it, if any: what it prints."""
+CLAIM = re.compile(r"^print\(.*\)  # (\w+\(.*\))$", re.MULTILINE)
+"""A value that a comment says is printed."""
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 
 
@@ -38,6 +42,14 @@ def test_the_python_in_a_document_runs(
         exec(compile(above + block[1], document, "exec"), names)
         printed = capsys.readouterr().out
         assert block[2] is None or printed == block[2]
+        assert [claim for claim in CLAIM.findall(block[1]) if claim not in printed.splitlines()] == []
+
+
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if PYTHON.search((ROOT / name).read_text())])
+def test_the_python_in_a_document_needs_no_package_of_ours_for_tests(document: str) -> None:
+    # A reader has what an installed Paceline brings, and the extras that the document names.
+    blocks = "".join(block[1] for block in PYTHON.finditer((ROOT / document).read_text(encoding="utf-8")))
+    assert re.findall(r"^\s*(?:import|from) (pytest|hypothesis)\b", blocks, re.MULTILINE) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -67,3 +79,18 @@ def test_the_table_in_the_readme_has_the_engines_current_figures(shared: Path) -
     shown = script["ROWS"].search((ROOT / "README.md").read_text(encoding="utf-8"))
     assert shown
     assert shown[0] == script["rows"](shared / "traces/azure2023_conv.csv.zst"), "run docs/readme_table.py"
+
+
+def test_the_guide_to_schedulers_names_every_policy_at_a_glance() -> None:
+    shipped = [name for name in policies.__all__ if name.islower()]
+    guide = (ROOT / "docs/guides/schedulers.md").read_text(encoding="utf-8")
+    glance = guide.partition("## Schedulers as lists of stages")[0]
+    assert [name for name in shipped if f"`{name}`" not in glance] == []
+    assert f"**{len(shipped)} policies**" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_logs_counts_all_of_them() -> None:
+    page = (ROOT / "docs/validation.md").read_text(encoding="utf-8")
+    rows = page.partition("| engine | logs |")[2].partition("\n\n")[0]
+    counts = [int(number) for number in re.findall(r"^\|[^|]+\| (\d+) \|", rows, re.MULTILINE)]
+    assert sum(counts) == len(list((ROOT / "tests/conformance/logs").rglob("*.gz")))

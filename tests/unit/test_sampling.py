@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline._sampling import MOST_ROWS, sample_from_text, sample_to_wire
 from paceline.errors import ConfigError
+from paceline.sampling import MOST_ROWS, sample_from_text, sample_to_wire
 
 SECOND = 10**12
 

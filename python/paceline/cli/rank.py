@@ -123,6 +123,7 @@ def train(
         if value is not None and family != "neural":
             _refuse(f"--{name}", f"--family {family}", value)
     options |= neural
+    _need_encoder(family, encoder)
     made = kind(
         family=family,
         encoder=encoder,
@@ -327,6 +328,15 @@ def _refuse(option: str, beside: str, value: object) -> None:
     from paceline.errors import RankError
 
     raise RankError(f"{option} has no meaning with {beside}, was {value}; leave it out")
+
+
+def _need_encoder(family: str, encoder: str | None) -> None:
+    from paceline.errors import RankError
+
+    if family == "neural" and encoder is None:
+        raise RankError(
+            "--encoder must be given with --family neural: a folder, or with --download a name of the hub"
+        )
 
 
 def _shown(bar: TaskBar, what: str) -> Progress:

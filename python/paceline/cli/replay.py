@@ -98,7 +98,6 @@ def replay(
     no_leap
         Simulate every step by itself: slower, and bit for bit the same.
     """
-    from paceline._sampling import sample_from_text
     from paceline.cli.interrupt import interruptible
     from paceline.cli.output import note, print_json
     from paceline.cli.progress import progress_bar
@@ -106,6 +105,7 @@ def replay(
     from paceline.cli.rendering import as_document, print_result
     from paceline.errors import ConfigError
     from paceline.runs import Recipe, Run, Settings, read_run
+    from paceline.sampling import sample_from_text
 
     every = None if sample is None else sample_from_text(sample)
     window = recorded_window(record, perfetto)

@@ -48,6 +48,7 @@ def study(
     from paceline.cli.progress import TaskBar
     from paceline.errors import ConfigError
     from paceline.study import as_document, run_study, studies, write_study
+    from paceline.study.registry import check_study
     from paceline.study.work import Work
     from paceline.study.writing import check_target, need_matplotlib
 
@@ -58,6 +59,7 @@ def study(
         else:
             console().print(table(("study", "about"), list(known.items()), left=2))
         return
+    check_study(name)
     if out is not None:
         # Before the work, which takes minutes.
         earlier = check_target(out)

@@ -172,7 +172,9 @@ def locate(name: str, folder: Path | None = None) -> Path | Operators:
     known = [entry.name for entry in stored(folder)]
     close = difflib.get_close_matches(name, [*known, *with_paceline], n=3, cutoff=0.5)
     there = (
-        f"; close to it: {', '.join(close)}" if close else f"; {len(known)} have been imported to {folder}"
+        f"; close to it: {', '.join(close)}"
+        if close
+        else f"; shipped: {', '.join(with_paceline)}; {len(known)} have been imported to {folder}"
     )
     raise ConfigError(
         f"a kernel profile must be a path, or the name of an imported or shipped one, was {name!r}{there}"

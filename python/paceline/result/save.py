@@ -164,7 +164,7 @@ def check_target(directory: str | os.PathLike[str], *, overwrite: bool = False) 
         return target
     raise ResultError(
         f"{target}: must be empty or hold a saved result, held other files; name another directory "
-        "or pass overwrite=True"
+        "or, in Python, pass overwrite=True"
     )
 
 

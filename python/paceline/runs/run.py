@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from paceline import _check, _toml
 from paceline._arguments import typed, typed_fields
 from paceline._documents import read_document
-from paceline._sampling import Sample
 from paceline.concurrency import Concurrency
 from paceline.deployment import Cluster
 from paceline.errors import ConfigError
@@ -22,6 +21,7 @@ from paceline.replaying import checked_for_scan, replay, settings_kept
 from paceline.result import Result
 from paceline.runs.parts import cluster_from, included, policy_from
 from paceline.runs.recipe import Recipe
+from paceline.sampling import Sample
 from paceline.trace import Trace, scan_trace
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from paceline import _native
 from paceline._arguments import typed
 from paceline._check import is_number, said
 from paceline._clock import TICKS_PER_SECOND, moment
-from paceline._sampling import sample_to_wire
 from paceline._serving import name_models, served
 from paceline.deployment import Cluster
 from paceline.errors import ConfigError, PolicyError, TraceError
@@ -21,6 +20,7 @@ from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy
 from paceline.policy.python_routers import routers_of
 from paceline.result import Result
+from paceline.sampling import sample_to_wire
 from paceline.simulation.columns import Encoder
 from paceline.simulation.events import Event, event_frame, event_list
 from paceline.trace import Trace

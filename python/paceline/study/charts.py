@@ -127,9 +127,9 @@ def bars(
             axis.bar(at, rows[y].to_list(), width=width, label=str(one), color=colours[one])
         axis.set_xlabel(x)
         axis.set_ylabel(y)
-        # Room above the bars for the legend.
-        axis.set_ylim(0, 1.18 * axis.get_ylim()[1])
-        axis.legend(fontsize="small", loc="upper left", ncols=len(colours))
+        # Room above the bars for the legend, three names a line.
+        axis.set_ylim(0, (1 + 0.18 * -(-len(colours) // 3)) * axis.get_ylim()[1])
+        axis.legend(fontsize="small", loc="upper left", ncols=3)
 
     colours = _colours(data, by)
     return _figure(data, panel, draw, columns, size)

@@ -277,3 +277,8 @@ class Study:
             for part in parts
             if isinstance(part, Table | Facts)
         }
+
+    def figures(self) -> dict[str, Figure]:
+        """Return all figures of all pages by name."""
+        parts = (part for page in self.pages for part in page.parts)
+        return {part.name: part for part in parts if isinstance(part, Figure)}

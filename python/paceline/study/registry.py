@@ -12,7 +12,7 @@ from paceline.study.work import Work
 if TYPE_CHECKING:
     from paceline.study.model import Study
 
-__all__ = ["run_study", "studies"]
+__all__ = ["check_study", "run_study", "studies"]
 
 # Each package has run(work: Work) -> Study, and is imported when the study is run.
 _STUDIES: Final = {
@@ -90,7 +90,18 @@ def run_study(name: str, work: Work | None = None) -> Study:
     ConfigError
         If no study has that name.
     """
-    if name not in _STUDIES:
-        raise ConfigError(f"there is no study {name!r}{close_matches(name, _STUDIES)}")
+    check_study(name)
     study: Study = import_module(_STUDIES[name][0]).run(work or Work())
     return study
+
+
+def check_study(name: str) -> None:
+    """Refuse a name that no study has.
+
+    Raises
+    ------
+    ConfigError
+        With the names that are close to it.
+    """
+    if name not in _STUDIES:
+        raise ConfigError(f"there is no study {name!r}{close_matches(name, _STUDIES)}")

@@ -7,6 +7,7 @@ with the same versions of polars and matplotlib.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -23,7 +24,7 @@ from paceline.study.model import Fact, Facts, Figure, Page, Study, Table
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["as_document", "check_target", "markdown", "need_matplotlib", "write_study"]
+__all__ = ["as_document", "check_target", "markdown", "need_matplotlib", "picture", "write_study"]
 
 DOCUMENT = "study.json"
 
@@ -187,15 +188,35 @@ def _write_table(part: Table | Facts, folder: Path) -> None:
     (folder / f"{table.name}.md").write_text(text, encoding="utf-8")
 
 
+def picture(figure: Figure) -> bytes:
+    """Return a figure as SVG: the same bytes with the same version of matplotlib.
+
+    Raises
+    ------
+    ConfigError
+        If matplotlib is not installed.
+    """
+    need_matplotlib()
+    return _drawn(figure, "svg", {"Date": None, "Creator": None})
+
+
 def _write_figure(figure: Figure, folder: Path) -> None:
+    figure.data.write_csv(folder / f"{figure.name}.csv")
+    (folder / f"{figure.name}.png").write_bytes(_drawn(figure, "png", {"Software": None}))
+
+
+def _drawn(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
     import matplotlib.backends.backend_agg
     import matplotlib.figure
 
-    figure.data.write_csv(folder / f"{figure.name}.csv")
-    # Neither a window nor the user's own style: the same picture everywhere.
+    written = io.BytesIO()
+    # Neither a window nor the user's own style: the same picture everywhere. In SVG text stays text, and ids
+    # are not drawn at random.
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
+        matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": figure.name})
         drawn = matplotlib.figure.Figure(figsize=figure.size, dpi=120, layout="constrained")
         matplotlib.backends.backend_agg.FigureCanvasAgg(drawn)
         figure.draw(drawn, figure.data)
-        drawn.savefig(folder / f"{figure.name}.png", metadata={"Software": None})
+        drawn.savefig(written, format=kind, metadata=metadata)
+    return written.getvalue()

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import socket
 import tempfile
+import time
 from collections.abc import Generator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -21,7 +23,7 @@ from typing import Any, Final
 from paceline import _core
 from paceline._atomic import new_directory
 from paceline._cores import ENVIRONMENT
-from paceline.errors import ConfigError
+from paceline.errors import ClusterLostError, ConfigError
 from paceline.sweeping.dataset import Dataset
 from paceline.sweeping.evaluate import Finished, Row, evaluate, run_text
 from paceline.sweeping.measure import failed_row
@@ -38,6 +40,12 @@ _AHEAD: Final = 4
 """Tasks submitted for each core of the cluster: enough that none waits, and few enough to hold."""
 
 _POLL_S: Final = 0.2
+
+_ANSWER_S: Final = 1.0
+"""Seconds that the cluster's head has to answer."""
+
+_LOST_S: Final = 20.0
+"""Seconds without an answer after which the cluster counts as lost; Ray ends the process after 60."""
 
 Files = dict[str, bytes]
 
@@ -65,6 +73,7 @@ def _run(
     ray: Any = import_module("ray")
     if not ray.is_initialized():
         ray.init(log_to_driver=False)
+    head = _Head(ray.get_runtime_context().gcs_address, dataset)
     task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_replayed)
     stored: dict[str, Any] = {}
     running: dict[Any, tuple[int, str]] = {}
@@ -72,6 +81,10 @@ def _run(
     left = len(points)
     try:
         while left:
+            if not head.answers():
+                time.sleep(_POLL_S)
+                yield None
+                continue
             most = workers or _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
             for place, point in itertools.islice(coming, max(0, most - len(running))):
                 identity = point.identity(None)
@@ -109,8 +122,51 @@ def _run(
                 rows.release(point)
                 yield Finished(place, row)
     finally:
-        for reference in running:
+        # Where the cluster is lost there is nothing to cancel, and Ray would wait for it.
+        for reference in () if head.lost else running:
             ray.cancel(reference, force=True)
+
+
+class _Head:
+    """The process that a Ray cluster cannot do without: where it ended, Ray ends ours a minute later."""
+
+    def __init__(self, address: str, dataset: Dataset | None) -> None:
+        host, _, port = address.rpartition(":")
+        self._address = address
+        self._place = (host.strip("[]"), int(port))
+        self._folder = None if dataset is None else dataset.folder
+        self._answered = time.monotonic()
+        self.lost = False
+
+    def answers(self) -> bool:
+        """Return whether it answers; calls of Ray that ask it would block until it does.
+
+        Raises
+        ------
+        ClusterLostError
+            If it has not answered for `_LOST_S` seconds.
+        """
+        there, now = self._accepts(), time.monotonic()
+        if there:
+            self._answered = now
+        self.lost = now - self._answered > _LOST_S
+        if self.lost:
+            raise ClusterLostError(
+                f"the Ray cluster at {self._address} does not answer any more; {self._kept()}"
+            )
+        return there
+
+    def _accepts(self) -> bool:
+        try:
+            socket.create_connection(self._place, timeout=_ANSWER_S).close()
+        except OSError:
+            return False
+        return True
+
+    def _kept(self) -> str:
+        if self._folder is None:
+            return "give out=FOLDER, and the same call continues a sweep"
+        return f"finished points are in {self._folder}, and the same command continues there"
 
 
 def _replayed(

@@ -37,7 +37,7 @@ def started_at(play: pl.DataFrame, share: float, *, warm_up: bool) -> pl.DataFra
     cut = play[:before]
     if "session" in play.columns:
         goes_on = kept["session"].drop_nulls().unique()
-        primers = cut.filter(pl.col("session").is_in(goes_on)).unique(
+        primers = cut.filter(pl.col("session").is_in(goes_on.implode())).unique(
             "session", keep="last", maintain_order=True
         )
     else:

@@ -225,7 +225,7 @@ def test_tenants_need_a_column() -> None:
 def test_seconds_that_would_take_too_many_rows_are_doubled_with_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("paceline._sampling.MOST_ROWS", 8)
+    monkeypatch.setattr("paceline.sampling.MOST_ROWS", 8)
     with pytest.warns(UserWarning, match=r"a sample every 0\.4 seconds"):
         frame = paceline.replay(two_requests(), cluster(), sample=0.1).timeline
     assert frame["time_s"].to_list() == pytest.approx([0.4, 0.8, 1.2, 1.6, 2.0])

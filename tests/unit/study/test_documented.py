@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from paceline.study import run_study, studies
+from paceline.study.charts import lines
+from paceline.study.writing import picture
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTED = [name for name in studies() if (ROOT / f"docs/studies/{name}.md").is_file()]
@@ -25,6 +29,22 @@ def test_a_document_names_tables_that_its_study_places(name: str) -> None:
     assert set(named) <= set(placed)
 
 
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_a_document_shows_pictures_that_its_study_draws(name: str) -> None:
+    refresh = runpy.run_path(str(ROOT / "docs/studies/refresh.py"))
+    shown = refresh["PICTURE"].findall((ROOT / f"docs/studies/{name}.md").read_text(encoding="utf-8"))
+    pages = (ROOT / f"python/paceline/study/{name.replace('-', '_')}/pages.md").read_text(encoding="utf-8")
+    assert all(of == name and f"<!-- {figure}:" in pages for of, figure in shown)
+
+
+def test_a_picture_has_the_same_bytes_each_time() -> None:
+    figure = replace(
+        lines(pl.DataFrame({"x": [1, 2], "y": [3.0, 1.0], "by": "a"}), x="x", y="y", by="by"), name="n"
+    )
+    assert picture(figure) == picture(figure)
+    assert b">x</text>" in picture(figure)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_a_document_has_the_tables_of_its_study(name: str, request: pytest.FixtureRequest) -> None:
@@ -34,6 +54,8 @@ def test_a_document_has_the_tables_of_its_study(name: str, request: pytest.Fixtu
     text = (ROOT / f"docs/studies/{name}.md").read_text(encoding="utf-8")
     study = run_study(name, refresh["work"](name, refresh["DATA"]))
     assert text == refresh["filled"](text, study), f"run docs/studies/refresh.py {name}"
+    drawn = refresh["drawn"](text, study)
+    assert [file.name for file, picture in drawn.items() if file.read_bytes() != picture] == []
 
 
 def test_a_document_that_differs_from_a_fresh_run_is_told_line_by_line() -> None:

@@ -95,7 +95,7 @@ def run(work: Work) -> Study:
             "bound": f"{_SLO_S:g}",
             "fairness": Table(means, _FORMATS),
             "fairness-tenants": Table(by_tenant, _FORMATS),
-            "fairness-late": bars(by_tenant, x="tenant", y="late", by="policy"),
+            "fairness-late": bars(by_tenant, x="tenant", y="late", by="policy", size=(7.0, 3.4)),
         }
     }
     return Study(

@@ -10,7 +10,8 @@ from paceline import policies
 from paceline.cost import Affine
 from paceline.deployment import Cluster, Instance
 from paceline.reuse import hit_curve, replayed_hits, reuse_times
-from paceline.study.model import Study, Table
+from paceline.study.charts import lines
+from paceline.study.model import Figure, Study, Table
 from paceline.study.pages import Content, pages
 from paceline.study.work import Work
 from paceline.synthesis import synthesize
@@ -71,6 +72,7 @@ def run(work: Work) -> Study:
     contents: dict[str, dict[str, Content]] = {
         "eviction": {
             "kv-reuse": Table(pl.DataFrame(rows), _FORMATS),
+            "kv-reuse-hits": _hits(pl.DataFrame(rows)),
             "kv-reuse-times": Table(reuse, _FORMATS),
         }
     }
@@ -81,6 +83,15 @@ def run(work: Work) -> Study:
         pages=pages(__package__, contents),
         quick=work.quick,
     )
+
+
+def _hits(rows: pl.DataFrame) -> Figure:
+    """Draw the hit rates of both orders by capacity."""
+    orders = ("LRU", "reuse probability", "ideal")
+    data = rows.select("workload", pl.col("capacity (share)").round(2).alias("capacity"), *orders).unpivot(
+        index=["workload", "capacity"], variable_name="order", value_name="tokens found"
+    )
+    return lines(data, x="capacity", y="tokens found", by="order", panel="workload", x_scale="log")
 
 
 def _drawn(name: str, sessions: int, *, seed: int) -> Trace:

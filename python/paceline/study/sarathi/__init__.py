@@ -14,7 +14,8 @@ from paceline.model import Model
 from paceline.objectives import Percentiles
 from paceline.planning import Capacity, capacity
 from paceline.policy import Policy
-from paceline.study.model import Study, Table
+from paceline.study.charts import bars
+from paceline.study.model import Figure, Study, Table
 from paceline.study.pages import Content, pages
 from paceline.study.work import Work
 from paceline.synthesis import Empirical, Workload, preset, synthesize
@@ -124,6 +125,7 @@ def run(work: Work) -> Study:
             "traces": str(work.pick(2, 1)),
             "delay": f"{_DELAY_S:g}",
             "sarathi": Table(table, _FORMATS),
+            "sarathi-rates": _rates(table),
             "sarathi-claims": Table(claims, _FORMATS),
         }
     }
@@ -134,6 +136,15 @@ def run(work: Work) -> Study:
         pages=pages(__package__, contents),
         quick=work.quick,
     )
+
+
+def _rates(table: pl.DataFrame) -> Figure:
+    """Draw the rates of the schedulers, in a panel for each model."""
+    names = tuple(systems("strict"))
+    data = table.with_columns(pl.concat_str("workload", "P99 TBT", separator=", ").alias("case")).unpivot(
+        names, index=["model", "case"], variable_name="system", value_name="requests/s"
+    )
+    return bars(data, x="case", y="requests/s", by="system", panel="model", size=(5.4, 3.2))
 
 
 def _requests(work: Work) -> int:

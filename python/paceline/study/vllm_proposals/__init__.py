@@ -11,8 +11,9 @@ from paceline.comparing import Comparison, compare
 from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
 from paceline.policy import Policy
+from paceline.study.charts import bars
 from paceline.study.model import Study, Table
-from paceline.study.pages import pages
+from paceline.study.pages import Content, pages
 from paceline.study.work import Work
 from paceline.trace import read_trace
 
@@ -66,6 +67,7 @@ def run(work: Work) -> Study:
             f"the study vllm-proposals replays real traces: give a folder with {names} (--data)"
         )
     rows: list[pl.DataFrame] = []
+    changes: list[pl.DataFrame] = []
     cases = [(name, scale) for name, (*_, scales, _) in _TRACES.items() for scale in scales]
     for done, (name, scale) in enumerate(cases):
         file, count, _, instances = _TRACES[name]
@@ -75,10 +77,25 @@ def run(work: Work) -> Study:
         cluster = Cluster([Instance(model="llama-3.1-8b", gpu="h100-sxm")] * instances)
         found = compare(trace.scaled(scale), cluster, known, draws=work.pick(1000, 100), workers=work.workers)
         rows.append(_rows(found).with_columns(pl.lit(name).alias("trace"), pl.lit(scale).alias("scale")))
+        changes.append(
+            _changes(found).with_columns(pl.lit(name).alias("trace"), pl.lit(f"{scale:g}").alias("scale"))
+        )
         if work.report is not None:
             work.report("comparisons", done + 1, len(cases))
     table = pl.concat(rows).select("trace", "scale", "policy", *_METRICS)
-    contents = {"orders": {"vllm-proposals": Table(table, _FORMATS)}}
+    contents: dict[str, dict[str, Content]] = {
+        "orders": {
+            "vllm-proposals": Table(table, _FORMATS),
+            "vllm-proposals-change": bars(
+                pl.concat(changes),
+                x="scale",
+                y="mean TTFT over FCFS",
+                by="policy",
+                panel="trace",
+                size=(5.2, 3.2),
+            ),
+        }
+    }
     return Study(
         name="vllm-proposals",
         title="Orders proposed for vLLM's waiting queue",
@@ -101,3 +118,11 @@ def _rows(found: Comparison) -> pl.DataFrame:
             text += f"; {row['ratio'] - 1:+.1%} [{row['ratio_low'] - 1:+.1%}, {row['ratio_high'] - 1:+.1%}]"
         cells.setdefault(row["policy"], {})[metric] = text
     return pl.DataFrame([{"policy": policy, **metrics} for policy, metrics in cells.items()])
+
+
+def _changes(found: Comparison) -> pl.DataFrame:
+    """Return the mean TTFT under each order over that under FCFS."""
+    others = found.table.filter(
+        pl.col("figure") == "mean", pl.col("metric") == "ttft", pl.col("ratio").is_not_null()
+    )
+    return others.select("policy", pl.col("ratio").alias("mean TTFT over FCFS"))
