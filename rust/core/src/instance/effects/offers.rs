@@ -79,10 +79,10 @@ impl Effects<'_> {
     #[inline(never)]
     pub(crate) fn receive(&mut self, slot: Slot, now: Ticks) -> Option<Ticks> {
         self.apply_head(now);
-        self.on.observers.stats.count_waiting(self.waiting(), now);
+        self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
         self.receive_kv(slot, now);
         let waiting = self.waiting();
-        self.on.observers.stats.note_waiting(waiting);
+        self.on.observers.stats.occupancy.note_waiting(waiting);
         self.on.run.truncate(now)
     }
 
@@ -111,7 +111,7 @@ impl Effects<'_> {
         self.apply_head(now);
         let waiting = self.waiting();
         let offer = self.on.transfers.withdraw(due)?;
-        self.on.observers.stats.count_waiting(waiting, now);
+        self.on.observers.stats.occupancy.count_waiting(waiting, now);
         let state = &mut self.on.requests[offer.slot];
         (state.phase, state.computed) = (Phase::Preempted, 0);
         state.times.out_since = now;
@@ -124,7 +124,7 @@ impl Effects<'_> {
             self.on.queues.waiting_mut().push_migrated(request, offer.slot, self.trace);
         }
         let waiting = self.waiting();
-        self.on.observers.stats.note_waiting(waiting);
+        self.on.observers.stats.occupancy.note_waiting(waiting);
         let transfer = now - offer.origin.left;
         let landed = Fact::Landed { transfer, wait: transfer, expired: true };
         self.observe(landed, offer.slot, now);

@@ -69,7 +69,7 @@ impl Effects<'_> {
 
     /// Requests that finished here, or were cancelled.
     pub(super) fn ended(&self) -> u64 {
-        self.on.observers.stats.finished + self.on.observers.stats.cancelled
+        self.on.observers.stats.requests.finished + self.on.observers.stats.requests.cancelled
     }
 
     /// Applies those steps of the run in progress that have ended by `now`, so that what is

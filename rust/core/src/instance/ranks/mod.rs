@@ -35,7 +35,7 @@ impl<'a> Ranks<'a> {
 impl Ranks<'_> {
     /// Steps of the instance.
     fn steps(&self) -> u64 {
-        self.reader.observers.stats.steps
+        self.reader.observers.stats.work.steps
     }
 
     /// Steps of the decode set.

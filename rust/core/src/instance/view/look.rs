@@ -53,7 +53,7 @@ impl Look<'_> {
             InstField::Requests => whole(self.unfinished()),
             InstField::Arrived => whole(self.observers.flow.arrived()),
             InstField::ArrivedTokens => whole(self.observers.flow.arrived_tokens()),
-            InstField::Finished => whole(self.observers.stats.finished),
+            InstField::Finished => whole(self.observers.stats.requests.finished),
             InstField::FinishedTokens => whole(self.observers.flow.finished_tokens()),
             InstField::PrefillingRequests => whole(self.observers.load.prefilling()),
             InstField::DecodingRequests => whole(self.observers.load.decoding()),

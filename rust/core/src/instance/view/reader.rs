@@ -75,7 +75,7 @@ impl Reader<'_> {
             ..RequestView::default()
         };
         if let Some(ranking) = ranking {
-            ranking.describe(slot, self.observers.stats.steps, &mut view);
+            ranking.describe(slot, self.observers.stats.work.steps, &mut view);
         } else {
             let times = &state.times;
             view.since = if view.running { times.admitted_at } else { times.out_since.min(now) };
