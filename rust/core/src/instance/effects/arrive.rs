@@ -14,7 +14,7 @@ impl Effects<'_> {
         self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
         let row = request.index();
         let prompt = self.trace.prompt_tokens[row];
-        let prefill = if self.on.settings.predicts { self.on.settings.predicted_prefill(prompt) } else { 0 };
+        let prefill = self.on.settings.prefill_where_read(prompt);
         self.on.observers.load.add_arrival(prompt, prefill);
         self.on.observers.flow.add_arrival(prompt);
         let held = self.on.settings.scheduler.holds_arrivals();

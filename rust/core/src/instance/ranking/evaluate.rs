@@ -52,7 +52,7 @@ impl Ranking {
             let attained = request.attained(view.now);
             let progress = request.progress_mut();
             (progress.level, progress.level_from) = (level, attained);
-            view.level = request.view_level(levels, view.now);
+            view.class.level = request.view_level(levels, view.now);
         }
         let class = if request.is_held(rules, view.generated, view.decoding, &mut validity) {
             request.class
@@ -77,7 +77,7 @@ impl Ranking {
             if silent != request.progress().silent.1 {
                 request.progress_mut().silent.1 = silent;
             }
-            (view.joined, view.base) = (request.entered, request.entered_with);
+            (view.class.joined, view.class.base) = (request.entered, request.entered_with);
             let mut held = Validity::EVER;
             if request.is_held(rules, view.generated, view.decoding, &mut held) {
                 validity.steps = validity.steps.min(held.steps);
@@ -85,7 +85,7 @@ impl Ranking {
         }
         let class_validity = validity;
         // Levels count time whether or not a key reads them.
-        if let Some(left) = view.level.1 {
+        if let Some(left) = view.class.level.1 {
             validity.within_ticks(left);
         }
         if rules.quantum > 0 {

@@ -37,7 +37,7 @@ use running_set::RunningSet;
 use shared::Shared;
 
 use super::request::Slot;
-use super::view::{OfRequest, RequestView};
+use super::view::{InClass, OfRequest, RequestView, Stay};
 use crate::collections::IndexedHeap;
 use crate::config::{Levels, Ranking as RankingRules};
 use crate::policy::holds_now;
@@ -175,14 +175,16 @@ impl Ranking {
     pub(crate) fn describe(&self, slot: Slot, steps: u64, view: &mut RequestView) {
         let request = &self.requests[slot as usize];
         view.running &= request.list != List::LeftOut;
-        view.since = request.listed.0;
-        view.attained = request.attained;
-        view.idle_steps = steps.saturating_sub(request.listed.1);
-        (view.joined, view.base) = (request.entered, request.entered_with);
-        view.quantum = self.rules.quantum;
-        if let Some(levels) = &self.rules.levels {
-            view.level = request.view_level(levels, view.now);
-        }
+        let (since, steps_then) = request.listed;
+        let idle_steps = steps.saturating_sub(steps_then);
+        view.stay = Stay { since, idle_steps, attained: request.attained };
+        let level = self.rules.levels.as_ref().map(|levels| request.view_level(levels, view.now));
+        view.class = InClass {
+            joined: request.entered,
+            base: request.entered_with,
+            quantum: self.rules.quantum,
+            level: level.unwrap_or_default(),
+        };
     }
 
     /// Whether time may have changed the class or the level of a request that ran up to `now`.

@@ -88,13 +88,13 @@ impl Ranks<'_> {
         let inputs = *self.ranking.inputs();
         let mut view = self.reader.base_view(slot, Some(self.ranking), now, behind);
         if inputs.read(ReqField::Blocks) {
-            view.blocks = self.reader.seen_blocks(slot, view.computed, now);
+            view.takes.blocks = self.reader.seen_blocks(slot, view.computed, now);
         }
         if inputs.read(ReqField::SlackS) {
             view.deadline = self.reader.deadline(slot);
         }
         if self.forms && !view.running && inputs.read(ReqField::CachedTokens) {
-            view.cached = self.reader.cached_tokens(&view, self.trace);
+            view.takes.cached = self.reader.cached_tokens(&view, self.trace);
         }
         view
     }

@@ -43,7 +43,7 @@ pub(crate) struct Settings {
     /// Whether each step's requests are selected anew, by rank.
     pub(crate) selects: bool,
     /// Whether a rule reads how long a prefill takes.
-    pub(crate) predicts: bool,
+    predicts: bool,
     /// How tokens are drafted, if they are.
     pub(crate) drafts: DraftSettings,
     /// Whether the steps after one with prefills are planned when it starts.
@@ -189,6 +189,11 @@ impl Settings {
     pub(crate) fn watermark(&self, admitted: u64) -> u64 {
         let applies = self.scheduler.watermark_when_idle || admitted > 0;
         if applies { self.scheduler.watermark_blocks } else { 0 }
+    }
+
+    /// Ticks that the prefill of a lone prompt takes; 0 where no rule reads that.
+    pub(crate) fn prefill_where_read(&self, prompt: u32) -> Ticks {
+        if self.predicts { self.predicted_prefill(prompt) } else { 0 }
     }
 
     /// Ticks that the prefill of a lone prompt takes.

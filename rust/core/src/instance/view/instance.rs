@@ -211,7 +211,7 @@ impl Instance {
         let held = match asking.place {
             Some((index, slot)) if index == self.settings.index as usize => {
                 let state = &self.requests[slot];
-                if state.phase == Phase::Decoding { view.blocks } else { state.blocks.count() }
+                if state.phase == Phase::Decoding { view.takes.blocks } else { state.blocks.count() }
             }
             _ => 0,
         };

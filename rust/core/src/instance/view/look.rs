@@ -117,7 +117,7 @@ impl Look<'_> {
 
     /// Blocks that the admissions of all queued requests need.
     fn waiting_blocks(&self) -> u64 {
-        let of = |slot: Slot| self.view(slot, self.now).blocks;
+        let of = |slot: Slot| self.view(slot, self.now).takes.blocks;
         let (_, offered) = self.transfers.wanted_blocks();
         offered
             + if let Some(ranking) = &self.ranking {
@@ -142,11 +142,11 @@ impl Look<'_> {
                 Some(BestQueued::Arrival(request)) => {
                     self.reader().admission_blocks(self.trace.prompt_tokens[request.index()])
                 }
-                Some(BestQueued::Slot(slot)) => self.view(slot, self.now).blocks,
+                Some(BestQueued::Slot(slot)) => self.view(slot, self.now).takes.blocks,
             };
         }
         if let Some(&slot) = self.queues.swapped().first() {
-            return self.view(slot, self.now).blocks;
+            return self.view(slot, self.now).takes.blocks;
         }
         if self.transfers.offered() > 0 {
             return self.transfers.wanted_blocks().0;
@@ -158,7 +158,7 @@ impl Look<'_> {
     /// Blocks that the admission of a request in the waiting queue needs.
     fn queued_blocks(&self, queued: Queued) -> u64 {
         match queued.slot {
-            Some(slot) => self.view(slot, self.now).blocks,
+            Some(slot) => self.view(slot, self.now).takes.blocks,
             None => self.reader().admission_blocks(self.trace.prompt_tokens[queued.request.index()]),
         }
     }
