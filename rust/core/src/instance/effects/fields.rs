@@ -33,6 +33,12 @@ impl Effects<'_> {
         }
     }
 
+    /// The running and the queued requests.
+    pub(crate) fn counts(&mut self, now: Ticks) -> [u64; 2] {
+        self.apply_head(now);
+        [self.batch.running(), self.queued_here()]
+    }
+
     /// Whether a condition holds that reads the fields of this instance alone.
     pub(crate) fn meets(&mut self, condition: &Expr, now: Ticks) -> bool {
         self.apply_head(now);

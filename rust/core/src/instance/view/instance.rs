@@ -95,6 +95,11 @@ impl Instance {
         self.batch.running() + self.queued() + self.transfers.receiving() - self.transfers.expected()
     }
 
+    /// Queued requests: those that do not run and are not swapped out.
+    pub(in crate::instance) fn queued_here(&self) -> u64 {
+        self.unfinished() - self.batch.running() - self.queues.swapped_out()
+    }
+
     /// Prompt tokens and output tokens so far, over the unfinished requests that were
     /// sent here, as of the last step that ended by `now`.
     pub(crate) fn outstanding_tokens(&self, now: Ticks) -> u64 {

@@ -48,7 +48,7 @@ impl Look<'_> {
             }
             InstField::Fits => asking.map_or(0.0, |asking| f64::from(u8::from(self.fits(asking)))),
             InstField::Running => whole(self.batch.running()),
-            InstField::Waiting => whole(self.unfinished() - self.batch.running() - self.queues.swapped_out()),
+            InstField::Waiting => whole(self.queued_here()),
             InstField::Swapped => whole(self.queues.swapped_out()),
             InstField::Requests => whole(self.unfinished()),
             InstField::Arrived => whole(self.observers.flow.arrived()),
