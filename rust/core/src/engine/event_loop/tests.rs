@@ -74,8 +74,8 @@ fn a_replay_has_as_many_events_for_few_tokens_as_for_many() {
         let [few, many] = [100, 500].map(|output| events(&[&[row(0, 600, output)], behind].concat()));
         assert_eq!(few, many);
     }
-    // It arrives, and finishes: the run of its decodes is known when the step of its prompt starts.
-    assert_eq!(events(&[row(0, 88, 500)]), 2);
+    // It arrives, ends its prompt, and finishes: its decodes are one run.
+    assert_eq!(events(&[row(0, 88, 500)]), 3);
 }
 
 #[test]

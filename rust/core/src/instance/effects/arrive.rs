@@ -10,7 +10,7 @@ impl Effects<'_> {
     /// Queues a request. Returns when the run in progress now ends, if the arrival
     /// truncates it.
     pub(crate) fn arrive(&mut self, request: RequestNumber, now: Ticks) -> Option<Ticks> {
-        self.apply_head(now);
+        self.apply_listed(now);
         self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
         let row = request.index();
         let prompt = self.trace.prompt_tokens[row];

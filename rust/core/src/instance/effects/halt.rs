@@ -9,7 +9,7 @@ impl Effects<'_> {
     /// Stops at `now`. Steps that have ended count. The step in progress yields nothing,
     /// but its time until now counts.
     pub(crate) fn halt(&mut self, now: Ticks) {
-        self.apply_head(now);
+        self.apply_listed(now);
         self.count_standstill(now);
         self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
         self.halt_pipeline(now);

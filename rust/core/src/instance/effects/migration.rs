@@ -110,7 +110,7 @@ impl Effects<'_> {
     /// now ends, if that changed.
     #[inline(never)]
     pub(crate) fn migrate_in(&mut self, migrated: &MigratingRequest, now: Ticks) -> Option<Ticks> {
-        self.apply_head(now);
+        self.apply_listed(now);
         self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
         let slot = self.insert_migrated(migrated, Phase::MigratedIn, now);
         let row = migrated.request.index();

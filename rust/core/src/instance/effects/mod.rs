@@ -15,7 +15,7 @@ mod completion;
 mod expected;
 mod fields;
 mod halt;
-mod head;
+mod listed;
 mod liveness;
 mod memory;
 mod migration;

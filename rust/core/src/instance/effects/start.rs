@@ -113,11 +113,6 @@ impl Effects<'_> {
         self.on.run.look_ahead()
     }
 
-    /// Plans the run that follows the step that has started. Returns when it ends.
-    pub(in crate::instance) fn plan_run(&mut self, run: Run, shape: StepShape) -> Ticks {
-        self.on.run.plan(run, shape)
-    }
-
     /// Lists up to `most` single steps of the decode set that follow the one that has started. `rise`: the ticks of that one,
     /// and how they rise with the context. Returns when the last of them ends.
     pub(in crate::instance) fn list_steps(&mut self, rise: Option<Rise>, most: u64) -> Ticks {

@@ -153,8 +153,8 @@ impl Ranks<'_> {
     /// Whether a request that was queued may change which requests the coming steps select. `idle`: requests that the
     /// latest step did not run, without it. If there were none, ranks of running requests may not be current.
     fn may_select(&mut self, slot: Slot, idle: u64) -> bool {
-        let Reader { settings, batch, run, .. } = self.reader;
-        let full = batch.decode_set().len() >= settings.scheduler.max_num_seqs && run.planned().is_none();
+        let Reader { settings, batch, .. } = self.reader;
+        let full = batch.decode_set().len() >= settings.scheduler.max_num_seqs;
         if !full || idle == 0 {
             return true;
         }

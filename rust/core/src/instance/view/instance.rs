@@ -103,7 +103,7 @@ impl Instance {
     /// Prompt tokens and output tokens so far, over the unfinished requests that were
     /// sent here, as of the last step that ended by `now`.
     pub(crate) fn outstanding_tokens(&self, now: Ticks) -> u64 {
-        self.observers.load.outstanding_tokens() + self.reader().growth_of(InstField::OutstandingTokens, now)
+        self.observers.load.outstanding_tokens() + self.reader().growth(now)
     }
 
     /// A lower bound of [`Self::outstanding_tokens`] until the step or run in progress
@@ -156,8 +156,6 @@ impl Instance {
     /// A lower bound of a field now, if the field has one.
     pub(crate) fn at_least(&self, field: InstField) -> Option<f64> {
         match field {
-            // The end of a step that is not applied yet may have shortened it.
-            InstField::PrefillDelayS if self.run.planned().is_some() => None,
             InstField::PrefillDelayS => Some(seconds_at_least(self.observers.load.prefill_delay())),
             _ => self.at_start(field).map(whole),
         }

@@ -38,7 +38,7 @@ impl Look<'_> {
     ) -> f64 {
         match field {
             InstField::KvTokens | InstField::GpuKvTokens | InstField::OutstandingTokens => {
-                whole(self.at_start(field).unwrap_or(0) + self.reader().growth_of(field, self.now))
+                whole(self.at_start(field).unwrap_or(0) + self.reader().growth(self.now))
             }
             InstField::CpuKvTokens => whole(self.kv.cpu_tokens()),
             InstField::FreeBlocks => whole(self.free_blocks(self.now)),
