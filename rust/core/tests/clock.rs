@@ -48,7 +48,7 @@ fn a_replay_may_end_at_the_last_moment_of_the_clock_and_not_after() {
     {
         for leap in [false, true] {
             let early = replay(blocks, cost, 0, leap).unwrap();
-            assert_eq!(early.stats[0].swapped_in_blocks > 0, swaps);
+            assert_eq!(early.stats[0].memory.swapped_in_blocks > 0, swaps);
             let end = early.columns.finish.iter().copied().max().unwrap();
             let late = replay(blocks, cost, HORIZON - end, leap).unwrap();
             let finish: Vec<_> = early.columns.finish.iter().map(|time| time + HORIZON - end).collect();

@@ -211,7 +211,7 @@ proptest! {
         }
         let gaps: u64 = columns.generated_tokens.iter().map(|&tokens| u64::from(tokens.saturating_sub(1))).sum();
         prop_assert_eq!(leaping.gaps.count(), gaps);
-        prop_assert!(leaping.stats[0].peak_blocks <= case.blocks);
+        prop_assert!(leaping.stats[0].memory.peak_blocks <= case.blocks);
     }
 
     /// Instances in lockstep serve every request that they would serve each on its own, and do not leap.

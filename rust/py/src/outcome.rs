@@ -79,7 +79,7 @@ impl Outcome {
     pub(crate) fn new(py: Python<'_>, outcome: paceline_core::Outcome) -> PyResult<Self> {
         let stats = Stats {
             end_ticks: outcome.end,
-            steps: outcome.stats.iter().map(|stats| stats.steps).sum(),
+            steps: outcome.stats.iter().map(|stats| stats.work.steps).sum(),
             events: outcome.events,
             instances: &outcome.stats,
             network: &outcome.network,

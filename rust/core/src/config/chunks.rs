@@ -1,6 +1,6 @@
 //! Chunks of prompts that are cut to whole blocks, or charged in them.
 
-use super::{InstanceConfig, Preemption};
+use super::InstanceConfig;
 use crate::error::Error;
 
 impl InstanceConfig {
@@ -12,26 +12,6 @@ impl InstanceConfig {
         }
         if !rules.whole_block_chunks {
             return Ok(());
-        }
-        let at = |field: &str| format!("instances[{instance}].{field}");
-        let of_scheduler = [
-            (rules.selects(), "where a stage selects requests"),
-            (rules.is_layered(), "where prefills run by groups of layers"),
-            (rules.preemption != Preemption::Recompute, "where preempted requests are swapped out"),
-            (rules.varying.chunk.is_some(), "where the most tokens of a chunk vary"),
-        ];
-        if let Some((_, rule)) = of_scheduler.into_iter().find(|(breaks, _)| *breaks) {
-            return Err(Error::config(
-                at("scheduler.whole_block_chunks"),
-                format!("must be false {rule}, was true"),
-            ));
-        }
-        let beside = [(self.speculation.is_some(), "speculation"), (self.tier.is_some(), "tier")];
-        if let Some((_, field)) = beside.into_iter().find(|(given, _)| *given) {
-            return Err(Error::config(
-                at(field),
-                "must be null where chunks are whole blocks (whole_block_chunks), was given",
-            ));
         }
         self.check_chunk_of_one_block(instance, "chunks are whole blocks (whole_block_chunks)")
     }
@@ -100,12 +80,5 @@ mod tests {
             error.contains("where prompts are charged in whole blocks (output_reserve), was 4"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn swaps_are_refused() {
-        let swap = Preemption::Swap { blocks: 9, out: 1, back: 1, overlapped: false };
-        let error = refusal(|instance| instance.scheduler.preemption = swap).expect("swaps are not modelled");
-        assert!(error.contains("where preempted requests are swapped out, was true"), "{error}");
     }
 }

@@ -150,25 +150,10 @@ impl SchedulerConfig {
         let yields = self.exclusive_prefill || self.decodes_sit_out();
         let alone = yields && self.allocation == Allocation::ChunkIfAllFits;
         let apart = self.stages.contains(&Stage::Prefills) && !alone;
-        if self.allocation == Allocation::ChunkIfOutputFits {
-            return self.check_outputs_fit();
-        }
-        if self.allocation != Allocation::Sequence && (self.is_layered() || apart) {
+        let by_chunk = matches!(self.allocation, Allocation::Chunk | Allocation::ChunkIfAllFits);
+        if by_chunk && (self.is_layered() || apart) {
             let rule = "must be of the whole sequence if prefills in progress have a stage of their own \
                 (or of a chunk if all fits, if prefills exclude decodes, or these sit out)";
-            return Err(("allocation", rule));
-        }
-        Ok(())
-    }
-
-    /// Admissions that leave blocks for all outputs.
-    fn check_outputs_fit(&self) -> Result<(), Breach> {
-        let other = |stage: &Stage| matches!(stage, Stage::Select { .. } | Stage::Layered { .. });
-        let displaces = self.admission != Admission::Wait;
-        let swaps = self.preemption != Preemption::Recompute;
-        if displaces || swaps || self.output_reserve.is_some() || self.stages.iter().any(other) {
-            let rule = "must not be if the output fits where requests are selected, displaced or swapped out, \
-                prefills run by layers, or an output has a reserve";
             return Err(("allocation", rule));
         }
         Ok(())
@@ -213,20 +198,12 @@ impl SchedulerConfig {
     /// Limits on the prompts that are admitted.
     fn check_joining(&self) -> Result<(), Breach> {
         let joining = &self.joining;
-        if joining.is_limited() && self.selects() {
-            return Err(("joining", "must not limit prompts if a stage selects: ranks decide already"));
-        }
         let threshold = self.long_prefill_token_threshold > 0 || self.varying.chunk.is_some();
         if joining.long_prefills > 0 && !threshold {
             return Err((
                 "joining.long_prefills",
                 "must be 0 without a threshold above which a prompt is long",
             ));
-        }
-        if joining.adapters > 0 && self.preemption != Preemption::Recompute {
-            let rule =
-                "must be recompute if adapters are limited: a request that is swapped in is not passed over";
-            return Err(("preemption", rule));
         }
         let changes = |field: ReqField| field.changes() != Changes::NEVER;
         if joining.bucket.as_ref().is_some_and(|of| of.looks_at(&|_| true) || of.looks_at_request(&changes)) {
@@ -254,9 +231,6 @@ impl SchedulerConfig {
         if !ends || before.len() > 1 && !matches!(before[0], Stage::Prefills) {
             let rule = "must be null unless the stages are prefills, admit and decodes in this order, or the last two";
             return Err(("output_reserve", rule));
-        }
-        if matches!(self.order, QueueOrder::Ranked(_)) {
-            return Err(("output_reserve", "must be null where requests are ranked"));
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ mod cluster;
 mod composition;
 mod entrance;
 mod eviction;
+mod exclusions;
 mod gauges;
 mod handover;
 mod limits;
@@ -188,38 +189,22 @@ impl Config {
         {
             return Err(Error::config("pace", "must have an interval above 0, and first at least as long"));
         }
-        self.check_drafts_and_ranks()?;
+        self.check_exclusions()?;
+        self.check_selections()?;
         self.check_ahead()?;
-        self.check_adapters()?;
-        self.check_tiers()?;
         self.check_stores()?;
         self.check_pipelines()?;
         self.check_prefix_trees()?;
-        self.check_prompt_batches()?;
         self.check_overlap()?;
         self.check_routing()
     }
 
-    /// Checks that tokens are drafted, and requests handed over, only where the scheduler has a place for them.
-    fn check_drafts_and_ranks(&self) -> Result<(), Error> {
-        let selects =
-            |instance: &InstanceConfig| instance.speculation.is_some() && instance.scheduler.selects();
-        if let Some(i) = self.instances.iter().position(selects) {
-            let rule =
-                "must be null where the scheduler selects the requests of each step by rank, was given";
-            return Err(Error::config(format!("instances[{i}].speculation"), rule));
-        }
+    /// Checks that no instance selects requests by rank where they are handed over.
+    fn check_selections(&self) -> Result<(), Error> {
         if self.handover.is_some() && self.instances.iter().any(|instance| instance.scheduler.selects()) {
             let rule =
                 "must be null where an instance selects requests by rank: it has no order in which to accept";
             return Err(Error::config("handover", rule));
-        }
-        let reserves = |instance: &InstanceConfig| {
-            instance.speculation.is_some() && instance.scheduler.output_reserve.is_some()
-        };
-        if let Some(i) = self.instances.iter().position(reserves) {
-            let rule = "must be null where the scheduler has an output_reserve, was given: a draft's slots are not reserved";
-            return Err(Error::config(format!("instances[{i}].speculation"), rule));
         }
         Ok(())
     }
@@ -267,32 +252,6 @@ impl Config {
         if actions.any(|action| matches!(action, Action::Migrate { choose, .. } if choose.within.is_some())) {
             let rule = "must be null: the choice is among requests of the source";
             return Err(Error::config("routing.every.actions.choose.within", rule));
-        }
-        Ok(())
-    }
-
-    /// Checks that adapters are limited only where requests stay.
-    fn check_adapters(&self) -> Result<(), Error> {
-        let limited = |instance: &InstanceConfig| instance.scheduler.joining.adapters > 0;
-        match self.instances.iter().position(limited) {
-            Some(i) if self.routing.may_migrate() => {
-                let rule =
-                    "must be 0 where requests may migrate: one that comes with its KV is not passed over";
-                Err(Error::config(format!("instances[{i}].scheduler.joining.adapters"), rule))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Checks that chunks are kept in the host's memory only where steps start one by one.
-    fn check_tiers(&self) -> Result<(), Error> {
-        let Some(i) = self.instances.iter().position(|instance| instance.tier.is_some()) else {
-            return Ok(());
-        };
-        let refused =
-            |rule: &str| Err(Error::config(format!("instances[{i}].tier"), format!("must be null {rule}")));
-        if self.routers.relay.is_some() {
-            return refused("where reports are relayed, was given");
         }
         Ok(())
     }

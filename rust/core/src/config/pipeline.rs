@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Admission, Config, InstanceConfig, Preemption, QueueOrder, Stage};
+use super::Config;
 use crate::error::Error;
 
 /// The most stages of a pipeline.
@@ -26,9 +26,10 @@ pub struct PipelineConfig {
 }
 
 impl PipelineConfig {
-    /// Checks the stages, and what they stand beside.
-    fn check(&self, at: &str, instance: &InstanceConfig) -> Result<(), Error> {
-        let broken = |field: &str, rule: String| Err(Error::config(format!("{at}.pipeline.{field}"), rule));
+    fn check(&self, instance: usize) -> Result<(), Error> {
+        let broken = |field: &str, rule: String| {
+            Err(Error::config(format!("instances[{instance}].pipeline.{field}"), rule))
+        };
         if self.stages.is_empty() || self.stages.len() > MOST_STAGES {
             return broken("stages", format!("must be 1 to {MOST_STAGES}, was {}", self.stages.len()));
         }
@@ -38,58 +39,15 @@ impl PipelineConfig {
         if self.batches == 0 || self.batches as usize > MOST_STAGES {
             return broken("batches", format!("must be 1 to {MOST_STAGES}, was {}", self.batches));
         }
-        breach(instance).map_or(Ok(()), |rule| Err(self.refusal(at, rule)))
+        Ok(())
     }
-
-    /// The error of a pipeline beside something that is not modelled there.
-    fn refusal(&self, at: &str, rule: &str) -> Error {
-        let rule = format!(
-            "must be null {rule}, was given: set pipelined to None or False, so that a batch passes all {} stages before \
-             the next one is formed",
-            self.stages.len()
-        );
-        Error::config(format!("{at}.pipeline"), rule)
-    }
-}
-
-/// Why an instance cannot have several batches at a time, if it cannot: a part of it is not modelled beside them.
-fn breach(instance: &InstanceConfig) -> Option<&'static str> {
-    let rules = &instance.scheduler;
-    let layered_or_selects =
-        rules.stages.iter().any(|stage| matches!(stage, Stage::Layered { .. } | Stage::Select { .. }));
-    let broken = [
-        (rules.schedule_ahead, "where steps are decided ahead (schedule_ahead)"),
-        (rules.receive_interval > 1, "where arrivals are not queued at once (receive_interval)"),
-        (matches!(rules.order, QueueOrder::Ranked(_)), "where requests are ranked"),
-        (rules.admission != Admission::Wait, "where requests are displaced"),
-        (layered_or_selects, "where prefills run by groups of layers, or requests are selected anew"),
-        (rules.preemption != Preemption::Recompute, "where preempted requests are swapped out"),
-        (rules.reserves(), "where admissions leave room for outputs to come"),
-        (rules.decodes_first, "where prefills are moved behind decodes after each step (decodes_first)"),
-        (instance.speculation.is_some(), "where tokens are drafted"),
-        (instance.tier.is_some(), "where chunks of prefixes are kept in tiers"),
-    ];
-    broken.into_iter().find_map(|(breaks, rule)| breaks.then_some(rule))
 }
 
 impl Config {
-    /// Checks instances with several batches in their stages.
+    /// Checks the stages of instances with several batches in them.
     pub(super) fn check_pipelines(&self) -> Result<(), Error> {
         for (i, instance) in self.instances.iter().enumerate() {
-            let Some(pipeline) = &instance.pipeline else { continue };
-            let at = format!("instances[{i}]");
-            pipeline.check(&at, instance)?;
-            let broken = [
-                (
-                    self.routing.may_migrate() || self.handover.is_some(),
-                    "where requests may migrate or are handed over",
-                ),
-                (self.lockstep.is_some(), "where instances step together"),
-                (self.pace.is_some(), "where readers have a pace"),
-            ];
-            if let Some((_, rule)) = broken.iter().find(|(breaks, _)| *breaks) {
-                return Err(pipeline.refusal(&at, rule));
-            }
+            instance.pipeline.as_ref().map_or(Ok(()), |pipeline| pipeline.check(i))?;
         }
         Ok(())
     }
@@ -109,7 +67,7 @@ mod tests {
         let mut pipeline = PipelineConfig { stages: vec![3, 1], batches: 2, empty_batches: true };
         change(&mut pipeline, &mut config);
         config.instances[0].pipeline = Some(pipeline);
-        config.check_pipelines().err().map(|error| error.to_string())
+        config.check_pipelines().and_then(|()| config.check_exclusions()).err().map(|error| error.to_string())
     }
 
     #[test]

@@ -3,8 +3,7 @@
 use serde::Deserialize;
 
 use super::composition::Breach;
-use super::{Config, Preemption, QueueOrder, SchedulerConfig, Stage};
-use crate::error::Error;
+use super::{QueueOrder, SchedulerConfig, Stage};
 
 /// When prompts are admitted beside decodes: once a step has enough tokens, or once they were held back for long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -29,57 +28,21 @@ impl SchedulerConfig {
         runs && self.order == QueueOrder::Arrival
     }
 
-    /// Prompts that wait for others, and the settings that exclude them.
+    /// The stages beside which prompts wait for others.
     pub(super) fn check_prompt_batch(&self) -> Result<(), Breach> {
-        if self.prompt_batch.is_none() {
+        if self.prompt_batch.is_none() || self.admits_whole_prompts() {
             return Ok(());
         }
-        let broken = [
-            (
-                !self.admits_whole_prompts(),
-                "must be null unless a step runs all requests, then admits whole prompts in the order of arrival",
-            ),
-            (
-                self.preemption != Preemption::Recompute,
-                "must be null where preempted requests are swapped out",
-            ),
-            (self.prefix_cache.is_some(), "must be null where prefixes are cached"),
-            (self.joining.is_limited(), "must be null where prompts are passed over"),
-        ];
-        let breach = broken.into_iter().find_map(|(breaks, rule)| breaks.then_some(rule));
-        breach.map_or(Ok(()), |rule| Err(("prompt_batch", rule)))
-    }
-}
-
-impl Config {
-    /// Checks what instances stand beside whose prompts wait for others.
-    pub(super) fn check_prompt_batches(&self) -> Result<(), Error> {
-        let moves = self.routing.may_migrate() || self.handover.is_some();
-        let (together, paced) = (self.lockstep.is_some(), self.pace.is_some());
-        for (i, instance) in self.instances.iter().enumerate() {
-            if instance.scheduler.prompt_batch.is_none() {
-                continue;
-            }
-            let broken = [
-                (moves, "where requests may migrate or are handed over"),
-                (together, "where instances step together"),
-                (paced, "where readers have a pace"),
-                (instance.speculation.is_some(), "where tokens are drafted"),
-                (instance.pipeline.is_some(), "where stages have a batch each"),
-            ];
-            if let Some((_, rule)) = broken.into_iter().find(|(breaks, _)| *breaks) {
-                let rule = format!("must hold no prompts back (prompt_batch) {rule}, was to do so");
-                return Err(Error::config(format!("instances[{i}].scheduler"), rule));
-            }
-        }
-        Ok(())
+        let rule =
+            "must be null unless a step runs all requests, then admits whole prompts in the order of arrival";
+        Err(("prompt_batch", rule))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::PrefixCacheConfig;
+    use crate::config::{Config, PrefixCacheConfig};
     use crate::engine::fixtures;
 
     /// A configuration with an instance whose prompts wait.
@@ -101,10 +64,14 @@ mod tests {
     }
 
     /// The refusal of its scheduler, changed by `change`.
-    fn refusal(change: impl Fn(&mut SchedulerConfig)) -> Option<Breach> {
+    fn refusal(change: impl Fn(&mut SchedulerConfig)) -> Option<(String, String)> {
         let mut config = config();
         change(&mut config.instances[0].scheduler);
-        config.instances[0].scheduler.check_prompt_batch().err()
+        if let Err((field, rule)) = config.instances[0].scheduler.check_prompt_batch() {
+            return Some((field.to_owned(), rule.to_owned()));
+        }
+        let said = config.check_exclusions().err()?.to_string();
+        said.split_once(": ").map(|(field, rule)| (field.to_owned(), rule.to_owned()))
     }
 
     #[test]
@@ -129,9 +96,9 @@ mod tests {
     #[test]
     fn prompts_wait_for_those_of_their_instance_alone() {
         let mut together = config();
-        assert!(together.check_prompt_batches().is_ok());
+        assert_eq!(together.check_exclusions(), Ok(()));
         together.pace = Some(crate::config::Pace { interval: 1, first: 1, ttft: None });
-        let error = together.check_prompt_batches().expect_err("a pace is refused").to_string();
+        let error = together.check_exclusions().expect_err("a pace is refused").to_string();
         assert!(error.contains("instances[0].scheduler: must hold no prompts back"), "{error}");
     }
 }

@@ -89,8 +89,12 @@ pub enum PrefetchStop {
 impl InstanceConfig {
     /// Whether chunks are read from a store below its tier as requests join the queue.
     pub(crate) fn prefetches(&self) -> bool {
-        let below = self.tier.as_ref().and_then(|tier| tier.below);
-        below.is_some_and(|below| below.prefetch.is_some())
+        self.below().is_some_and(|below| below.prefetch.is_some())
+    }
+
+    /// The store below its tier.
+    pub(super) fn below(&self) -> Option<StoreLink> {
+        self.tier.as_ref().and_then(|tier| tier.below)
     }
 }
 
@@ -112,15 +116,13 @@ impl Config {
     /// Whether several instances have one store.
     pub(crate) fn shares_stores(&self) -> bool {
         let mut used = vec![false; self.stores.len()];
-        let links = self.instances.iter().filter_map(|instance| instance.tier.as_ref()?.below);
-        { links }.any(|link| std::mem::replace(&mut used[link.store as usize], true))
+        let mut links = self.instances.iter().filter_map(InstanceConfig::below);
+        links.any(|link| std::mem::replace(&mut used[link.store as usize], true))
     }
 
     /// Refuses stores where clients may cancel requests.
     pub(crate) fn check_cancelled_reads(&self, cancels: bool) -> Result<(), Error> {
-        let has_store =
-            |instance: &InstanceConfig| instance.tier.as_ref().is_some_and(|tier| tier.below.is_some());
-        match self.instances.iter().position(has_store) {
+        match self.instances.iter().position(|instance| instance.below().is_some()) {
             Some(i) if cancels => {
                 let rule = "must be null where clients cancel requests or time out, was given: a read for a request that is \
                             cancelled is not modelled";
@@ -148,26 +150,13 @@ impl Config {
                 on_clock(|| format!("{at}.prefetch.stop.base"), base)?;
                 on_clock(|| format!("{at}.prefetch.stop.per_ki_token"), per_ki_token)?;
             }
-            if link.prefetch.is_some() && instance.scheduler.holds_arrivals() {
-                let rule = "must be null where arrivals are not queued at once (receive_interval), was given";
-                return Err(Error::config(format!("{at}.prefetch"), rule));
-            }
             let Some(size) = sizes.get_mut(link.store as usize) else {
                 let rule = format!("must be one of {} stores, was {}", self.stores.len(), link.store);
                 return Err(Error::config(format!("{at}.store"), rule));
             };
-            let refused = |rule: &str| Err(Error::config(&at, format!("must be null {rule}, was given")));
-            if instance.scheduler.schedule_ahead {
-                return refused("where steps are decided ahead (schedule_ahead)");
-            }
-            if self.routing.may_migrate() || self.handover.is_some() {
-                return refused("where requests may migrate or are handed over");
-            }
-            if self.lockstep.is_some() {
-                return refused("where instances step together");
-            }
             if tier.store_threshold > 1 {
-                return refused("unless store_threshold of the tier is 0 or 1");
+                let rule = "must be null unless store_threshold of the tier is 0 or 1, was given";
+                return Err(Error::config(at, rule));
             }
             let own = (instance.block_tokens, tier.chunk_blocks);
             if *size.get_or_insert(own) != own {

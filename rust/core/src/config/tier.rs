@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::limits::{MOST, on_clock, within};
-use super::{Allocation, InstanceConfig, QueueOrder, Stage, StoreLink};
+use super::{Allocation, InstanceConfig, Stage, StoreLink};
 use crate::error::Error;
 use crate::time::Ticks;
 
@@ -138,9 +138,6 @@ impl TierConfig {
                 "unless hash_lookahead of speculation is 0, was given: a chunk is named by its own tokens",
             );
         }
-        if matches!(scheduler.order, QueueOrder::Ranked(_)) {
-            return refused("where requests are ranked, was given");
-        }
         if !self.composes_with(&scheduler.stages) {
             return refused(
                 "unless the stages are running and admit, which cuts prompts and is left out after a preemption; or, where \
@@ -152,9 +149,6 @@ impl TierConfig {
             return refused(
                 "with decodes_first, requeue_late, or the allocation of whole sequences or if the output fits, was given",
             );
-        }
-        if scheduler.joining.is_limited() {
-            return refused("where prompts are limited by joining, was given");
         }
         Ok(())
     }

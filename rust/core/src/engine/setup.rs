@@ -216,7 +216,6 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
         prefills: reads(InstField::PrefillDelayS),
         asks_prefilled: config.routing.on_prefilled.is_some() || config.routing.decode_on_arrival.is_some(),
         asks_answering: config.routing.on_answering.is_some(),
-        asked_again: config.routing.holds() || config.routing.books.exist(),
         records: config.record_decisions.then(|| config.record_between.unwrap_or(Window::ALL)),
         handover: config
             .handover

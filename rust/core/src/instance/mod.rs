@@ -102,8 +102,6 @@ pub(crate) struct ObservedFields {
     pub(crate) asks_prefilled: bool,
     /// Whether a rule is asked at the end of reasoning.
     pub(crate) asks_answering: bool,
-    /// Whether the engine must see each first token as it is yielded.
-    pub(crate) asked_again: bool,
     /// When a step must start for its decisions to be kept; `None`: none are.
     pub(crate) records: Option<Window>,
     /// How requests that are handed over are accepted.

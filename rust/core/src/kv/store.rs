@@ -10,7 +10,7 @@ use super::residency::{Account, Residency, Tier};
 use super::swap_space::SwapSpace;
 use crate::config::InstanceConfig;
 use crate::hint::rare;
-use crate::metrics::InstanceStats;
+use crate::metrics::{InstanceStats, PrefixStats};
 use crate::policy::Field;
 use crate::time::Ticks;
 
@@ -302,11 +302,11 @@ impl KvStore {
 
     /// Writes the counters of a replay.
     pub(crate) fn write_stats(&self, stats: &mut InstanceStats) {
-        (stats.swapped_out_blocks, stats.swapped_in_blocks) = self.cpu.total_copied();
-        stats.swap_overflows = self.cpu.overflows();
-        (stats.prefix_queries, stats.prefix_hits) = self.lookups;
-        stats.evictions = self.gpu.evictions();
-        stats.peak_blocks = self.peak_blocks;
+        let (queries, hits) = self.lookups;
+        stats.prefixes = PrefixStats { queries, hits, evictions: self.gpu.evictions() };
+        (stats.memory.swapped_out_blocks, stats.memory.swapped_in_blocks) = self.cpu.total_copied();
+        stats.memory.swap_overflows = self.cpu.overflows();
+        stats.memory.peak_blocks = self.peak_blocks;
     }
 }
 
@@ -453,7 +453,7 @@ mod tests {
             store.count_lookup(11, 4);
             let mut stats = InstanceStats::default();
             store.write_stats(&mut stats);
-            assert_eq!((stats.prefix_queries, stats.prefix_hits), counted);
+            assert_eq!((stats.prefixes.queries, stats.prefixes.hits), counted);
         }
     }
 }

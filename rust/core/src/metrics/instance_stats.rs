@@ -5,69 +5,26 @@ use serde::{Serialize, Serializer};
 use crate::cost::{Axis, Extrapolation, Moved};
 use crate::time::Ticks;
 
-/// The counters of one instance over the replay.
-///
-/// One field for each counter of the result.
+/// The counters of one instance over the replay: the result has them side by side.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct InstanceStats {
-    /// KV blocks of the instance.
-    pub blocks: u64,
-    /// Tokens in a block.
-    pub block_tokens: u32,
-    /// Steps that ended.
-    pub steps: u64,
-    /// Ticks during which a step ran.
-    pub busy_ticks: u64,
-    /// Tokens computed by decoding requests.
-    pub decode_tokens: u64,
-    /// Tokens computed by prefills, including recomputation.
-    pub prefill_tokens: u64,
-    /// Preemptions, by recompute and by swap.
-    pub preemptions: u64,
-    /// Blocks swapped out.
-    pub swapped_out_blocks: u64,
-    /// Blocks swapped in.
-    pub swapped_in_blocks: u64,
-    /// Preemptions by recompute because the swap space was full.
-    pub swap_overflows: u64,
-    /// Requests that migrated to another instance.
-    pub sent: u64,
-    /// Requests that migrated from another instance.
-    pub landed: u64,
-    /// Requests whose KV was given up, as they were not accepted in time after they were handed over.
-    pub expired_offers: u64,
-    /// Tokens looked up in the prefix cache, once an admission.
-    pub prefix_queries: u64,
-    /// Tokens of those that were found.
-    pub prefix_hits: u64,
-    /// Blocks whose known content was lost when they were reused.
-    pub evictions: u64,
-    /// Requests that finished.
-    pub finished: u64,
-    /// The most requests running at once.
-    pub peak_running: u64,
-    /// The most requests waiting at once.
-    pub peak_waiting: u64,
-    /// The most blocks allocated at once.
-    pub peak_blocks: u64,
-    /// Steps whose cost was extrapolated beyond the measurements.
-    pub extrapolated: Extrapolated,
-    /// The time integral of the running requests.
-    pub running_ticks: u128,
-    /// The time integral of the waiting requests.
-    pub waiting_ticks: u128,
-    /// The time integral of the tokens in the KV cache.
-    pub kv_token_ticks: u128,
+    /// Its steps.
+    #[serde(flatten)]
+    pub work: WorkStats,
+    /// Its requests, by what happened to them.
+    #[serde(flatten)]
+    pub requests: RequestStats,
+    /// The requests on it, and their KV, over time.
+    #[serde(flatten)]
+    pub occupancy: Occupancy,
+    /// Its blocks.
+    #[serde(flatten)]
+    pub memory: MemoryStats,
+    /// Its prefix cache.
+    #[serde(flatten)]
+    pub prefixes: PrefixStats,
     /// Bytes and FLOPs, if the configuration says how to count them.
     pub traffic: Option<Moved>,
-    /// Requests that were dropped, as they could never be admitted again.
-    #[serde(skip)]
-    pub dropped: u64,
-    /// Requests that left as their clients had cancelled them.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub cancelled: u64,
-    /// Tokens computed of requests that had ended before, in steps that were decided ahead.
-    pub discarded_tokens: u64,
     /// Drafts, where tokens are drafted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drafts: Option<Drafts>,
@@ -77,9 +34,92 @@ pub struct InstanceStats {
     /// Its copies to a store below the host's memory and back, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<StoreCopies>,
+}
+
+/// The steps of an instance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct WorkStats {
+    /// Steps that ended.
+    pub steps: u64,
+    /// Ticks during which a step ran.
+    pub busy_ticks: u64,
+    /// Tokens computed by decoding requests.
+    pub decode_tokens: u64,
+    /// Tokens computed by prefills, including recomputation.
+    pub prefill_tokens: u64,
+    /// Tokens computed of requests that had ended before, in steps that were decided ahead.
+    pub discarded_tokens: u64,
+    /// Steps whose cost was extrapolated beyond the measurements.
+    pub extrapolated: Extrapolated,
+}
+
+/// The requests of an instance, by what happened to them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct RequestStats {
+    /// Preemptions, by recompute and by swap.
+    pub preemptions: u64,
+    /// Requests that finished.
+    pub finished: u64,
+    /// Requests that left as their clients had cancelled them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cancelled: u64,
+    /// Requests that were dropped, as they could never be admitted again.
     #[serde(skip)]
+    pub dropped: u64,
+    /// Requests that migrated to another instance.
+    pub sent: u64,
+    /// Requests that migrated from another instance.
+    pub landed: u64,
+    /// Requests whose KV was given up, as they were not accepted in time after they were handed over.
+    pub expired_offers: u64,
+}
+
+/// The requests on an instance and the tokens in its KV cache: the most of them, and integrals over time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Occupancy {
+    /// The most requests running at once.
+    pub peak_running: u64,
+    /// The most requests waiting at once.
+    pub peak_waiting: u64,
+    /// The time integral of the running requests.
+    pub running_ticks: u128,
+    /// The time integral of the waiting requests.
+    pub waiting_ticks: u128,
+    /// The time integral of the tokens in the KV cache.
+    pub kv_token_ticks: u128,
     /// Up to when `waiting_ticks` is counted.
+    #[serde(skip)]
     waiting_since: Ticks,
+}
+
+/// The blocks of an instance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct MemoryStats {
+    /// KV blocks of the instance.
+    pub blocks: u64,
+    /// Tokens in a block.
+    pub block_tokens: u32,
+    /// The most blocks allocated at once.
+    pub peak_blocks: u64,
+    /// Blocks swapped out.
+    pub swapped_out_blocks: u64,
+    /// Blocks swapped in.
+    pub swapped_in_blocks: u64,
+    /// Preemptions by recompute because the swap space was full.
+    pub swap_overflows: u64,
+}
+
+/// The prefix cache of an instance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct PrefixStats {
+    /// Tokens looked up, once an admission.
+    #[serde(rename = "prefix_queries")]
+    pub queries: u64,
+    /// Tokens of those that were found.
+    #[serde(rename = "prefix_hits")]
+    pub hits: u64,
+    /// Blocks whose known content was lost when they were reused.
+    pub evictions: u64,
 }
 
 /// Drafts of an instance.
@@ -184,29 +224,21 @@ impl Serialize for Extrapolated {
 }
 
 impl InstanceStats {
-    /// Notes how many requests run in the step that starts.
-    pub(crate) fn note_running(&mut self, running: u64) {
-        self.peak_running = self.peak_running.max(running);
-    }
-
-    /// Notes how many requests wait.
-    pub(crate) fn note_waiting(&mut self, waiting: u64) {
-        self.peak_waiting = self.peak_waiting.max(waiting);
-    }
-
     /// The counters of an instance without steps.
     pub(crate) fn new(blocks: u64, block_tokens: u32) -> Self {
-        Self { blocks, block_tokens, ..Self::default() }
+        Self { memory: MemoryStats { blocks, block_tokens, ..MemoryStats::default() }, ..Self::default() }
     }
 
     /// Counts what became of the drafts of a request in a step, of which it yielded `yielded` tokens.
     pub(crate) fn count_drafts(&mut self, computed: u32, accepted: u32, yielded: u32) {
-        self.decode_tokens += u64::from(yielded - 1);
-        let drafts = self.drafts.get_or_insert_default();
-        drafts.verifications += u64::from(computed > 0);
-        drafts.computed += u64::from(computed);
-        drafts.accepted += u64::from(accepted);
-        drafts.trimmed += u64::from(accepted + 1 - yielded);
+        self.work.decode_tokens += u64::from(yielded - 1);
+        self.add_drafts(&Drafts {
+            verifications: u64::from(computed > 0),
+            proposed: 0,
+            computed: u64::from(computed),
+            accepted: u64::from(accepted),
+            trimmed: u64::from(accepted + 1 - yielded),
+        });
     }
 
     /// Adds drafts of several requests.
@@ -223,11 +255,29 @@ impl InstanceStats {
     pub(crate) fn count_proposal(&mut self, drafts: u32) {
         self.drafts.get_or_insert_default().proposed += u64::from(drafts);
     }
+}
+
+impl Occupancy {
+    /// Notes how many requests run in the step that starts.
+    pub(crate) fn note_running(&mut self, running: u64) {
+        self.peak_running = self.peak_running.max(running);
+    }
+
+    /// Notes how many requests wait.
+    pub(crate) fn note_waiting(&mut self, waiting: u64) {
+        self.peak_waiting = self.peak_waiting.max(waiting);
+    }
+
+    /// Adds time in which `running` requests were admitted, with `tokens` tokens of KV.
+    pub(crate) fn count_running(&mut self, ticks: Ticks, running: u64, tokens: u64) {
+        self.running_ticks += u128::from(ticks) * u128::from(running);
+        self.kv_token_ticks += u128::from(ticks) * u128::from(tokens);
+    }
 
     /// Adds the time since the last call, during which `waiting` requests waited.
     pub(crate) fn count_waiting(&mut self, waiting: u64, now: Ticks) {
         self.waiting_ticks += u128::from(waiting) * u128::from(now - self.waiting_since);
         self.waiting_since = now;
-        self.peak_waiting = self.peak_waiting.max(waiting);
+        self.note_waiting(waiting);
     }
 }

@@ -14,7 +14,9 @@ pub(crate) use columns::OptionalColumns;
 pub use columns::{Buffer, Columns, Declared, NO_INSTANCE, Reason, Status};
 pub(crate) use columns::{add_part, put_used};
 pub use event::{Event, EventKind};
-pub use instance_stats::{Drafts, InstanceStats, StoreCopies, StoreStats, TierStats};
+pub use instance_stats::{
+    Drafts, InstanceStats, PrefixStats, RequestStats, StoreCopies, StoreStats, TierStats,
+};
 pub use network_stats::{MediumStats, NetworkStats};
 pub(crate) use record_room::RecordRoom;
 pub(crate) use recorder::{Notice, Recorder, RequestTotals};

@@ -27,7 +27,7 @@ impl TrafficCounter {
 
     /// The bytes and FLOPs of all steps, and of the blocks that were swapped according to `stats`.
     pub(crate) fn moved(&self, stats: &InstanceStats) -> Moved {
-        let blocks = stats.swapped_out_blocks + stats.swapped_in_blocks;
-        self.traffic.of(&self.work, blocks * u64::from(self.block_tokens), stats.busy_ticks)
+        let blocks = stats.memory.swapped_out_blocks + stats.memory.swapped_in_blocks;
+        self.traffic.of(&self.work, blocks * u64::from(self.block_tokens), stats.work.busy_ticks)
     }
 }

@@ -80,7 +80,7 @@ impl Routing {
         }
     }
 
-    /// Whether a rule is asked again about requests, for which steps must show when prefills end.
+    /// Whether the rule for arrivals may hold requests, about which it is asked again.
     pub(crate) fn holds(&self) -> bool {
         self.on_arrival.holds()
     }

@@ -47,7 +47,6 @@
 
 mod attention;
 mod experts;
-mod linears;
 #[cfg(test)]
 mod property_tests;
 mod recurrent;
@@ -64,7 +63,6 @@ use super::affine::series;
 use super::{Run, StepShape};
 use crate::hint::rare;
 use crate::time::{HORIZON, Ticks};
-use linears::Lines;
 
 /// Coefficients of one model on one kind of rank.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -106,9 +104,6 @@ pub struct Roofline {
     /// The cost of steps that only decode, apart from context, as far as it was [precomputed](Self::prepare).
     #[serde(skip)]
     ready: Vec<Ready>,
-    /// The sum of `linears`, once it was [precomputed](Self::prepare).
-    #[serde(skip)]
-    lines: Lines,
 }
 
 /// The cost of steps that only decode, apart from context.
@@ -166,7 +161,6 @@ impl Roofline {
     /// with so many drafts and sampled rows of `each`. `pad` adds what a graph does.
     pub fn prepare(&mut self, most: u64, each: &[(u64, u64)], pad: impl Fn(StepShape) -> StepShape) {
         self.ready.clear();
-        self.lines = Lines::new(&self.linears);
         let ready = each.iter().map(|&(drafts, sampled)| {
             let shape = |n| {
                 pad(StepShape {
@@ -250,15 +244,9 @@ impl Roofline {
             .saturating_add(layers)
     }
 
-    /// The time of the matrix multiplications, where that was not precomputed.
-    #[cold]
-    fn sum_of_linears(&self, tokens: u64) -> Ticks {
-        self.linears.iter().fold(0_u64, |sum, linear| sum.saturating_add(linear.at(tokens)))
-    }
-
     /// The time of all layers for a batch, attention apart. It runs with `padded` tokens, of which a graph has added some.
     fn layers(&self, tokens: u64, padded: u64, requests: u64) -> Ticks {
-        let linears = self.lines.at(padded).unwrap_or_else(|| self.sum_of_linears(padded));
+        let linears = self.linears.iter().fold(0_u64, |sum, linear| sum.saturating_add(linear.at(padded)));
         let experts = self.experts.as_ref().map_or(0, |experts| experts.at(tokens));
         let reduce = if tokens == 0 {
             0

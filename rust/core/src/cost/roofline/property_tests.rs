@@ -44,7 +44,6 @@ prop_compose! {
             experts: None,
             exchange: lines.iter().take(1).map(|&(fixed, token)| Line { fixed, token }).collect(),
             ready: Vec::new(),
-            lines: Lines::default(),
             all_reduce: lines.into_iter().map(|(fixed, token)| Line { fixed, token }).collect(),
         }
     }

@@ -21,7 +21,6 @@ fn free() -> Roofline {
         all_reduce: Vec::new(),
         exchange: Vec::new(),
         ready: Vec::new(),
-        lines: Lines::default(),
     }
 }
 

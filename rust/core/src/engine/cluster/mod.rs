@@ -186,11 +186,6 @@ impl Cluster {
         self.outstanding[index]
     }
 
-    /// The first instance with the fewest requests that were sent to it and are not finished.
-    pub(super) fn fewest_outstanding(&self) -> Option<usize> {
-        (0..self.outstanding.len()).min_by_key(|&index| self.outstanding[index])
-    }
-
     /// The knowledge that routers have of the instances.
     pub(super) fn known(&self) -> &Known {
         &self.known
@@ -266,11 +261,7 @@ impl Cluster {
             .roles
             .way(index, flip.to, |done| !instance.effects(&self.trace, &mut self.recorder).meets(done, now));
         self.roles.change(index, role, flip.cause, now);
-        self.settle_role(index);
-        if self.roles.condition(index).is_some() {
-            // The end of a prefill is to be an event from now on: a run that was planned beyond it ends there.
-            self.truncate_run(index, now);
-        }
+        self.settle_role();
         true
     }
 
@@ -289,16 +280,14 @@ impl Cluster {
         let Some(done) = self.roles.condition(index) else { return };
         if self.instances[index].effects(&self.trace, &mut self.recorder).meets(done, now) {
             self.roles.change(index, self.roles.destination(index), Cause::Done, now);
-            self.settle_role(index);
+            self.settle_role();
         }
     }
 
-    /// Updates what an instance has to report, once its role has changed.
-    fn settle_role(&mut self, index: usize) {
+    /// Notes that a role has changed.
+    fn settle_role(&mut self) {
         // Requests that are held may go to the pool that the instance is in now.
         self.recorder.changes += 1;
-        let waits = self.roles.condition(index).is_some();
-        self.instances[index].outbox_mut().await_prefills(waits);
     }
 }
 

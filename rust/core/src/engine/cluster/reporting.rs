@@ -68,9 +68,9 @@ impl Cluster {
         let no_request = Asking { view: &view, place: None };
         for (index, instance) in instances.iter_mut().enumerate() {
             if all || free.binary_search(&index).is_ok() {
-                known.tell(index, step, |field| {
-                    instance.effects(trace, recorder).field(field, now, &no_request)
-                });
+                let mut effects = instance.effects(trace, recorder);
+                let counts = effects.counts(now);
+                known.tell(index, step, counts, |field| effects.field(field, now, &no_request));
             }
         }
     }

@@ -36,10 +36,10 @@ impl Cluster {
             self.end_step(index, now);
             self.free(index);
         }
-        while let Some(index) = self.roles.end_delay(now) {
+        while self.roles.end_delay(now).is_some() {
             rare();
             self.events.all += 1;
-            self.settle_role(index);
+            self.settle_role();
         }
     }
 

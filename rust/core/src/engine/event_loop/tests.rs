@@ -74,8 +74,8 @@ fn a_replay_has_as_many_events_for_few_tokens_as_for_many() {
         let [few, many] = [100, 500].map(|output| events(&[&[row(0, 600, output)], behind].concat()));
         assert_eq!(few, many);
     }
-    // It arrives, and finishes: the run of its decodes is known when the step of its prompt starts.
-    assert_eq!(events(&[row(0, 88, 500)]), 2);
+    // It arrives, ends its prompt, and finishes: its decodes are one run.
+    assert_eq!(events(&[row(0, 88, 500)]), 3);
 }
 
 #[test]
@@ -106,14 +106,17 @@ fn a_preempted_request_waits_until_the_other_has_finished() {
             assert_eq!(part(columns.preempted.as_slice()), [0, preempted]);
             assert_eq!(part(columns.preempted_answering.as_slice()), [0, answering]);
             assert_eq!(columns.finish, [out, out + 117 + 22 * 101]);
-            assert_eq!((stats.steps, stats.preemptions, stats.finished), (1 + 23 + 1 + 22, 1, 2));
-            assert_eq!((stats.prefill_tokens, stats.decode_tokens), (32 + 17, 23 + 22));
-            assert_eq!((stats.peak_running, stats.peak_blocks), (2, 3));
-            assert_eq!(stats.busy_ticks, outcome.end);
-            assert_eq!(stats.running_ticks, u128::from(outcome.end + 132));
+            assert_eq!(
+                (stats.work.steps, stats.requests.preemptions, stats.requests.finished),
+                (1 + 23 + 1 + 22, 1, 2)
+            );
+            assert_eq!((stats.work.prefill_tokens, stats.work.decode_tokens), (32 + 17, 23 + 22));
+            assert_eq!((stats.occupancy.peak_running, stats.memory.peak_blocks), (2, 3));
+            assert_eq!(stats.work.busy_ticks, outcome.end);
+            assert_eq!(stats.occupancy.running_ticks, u128::from(outcome.end + 132));
             // Tokens in the cache at the end of each step: the prompts; 17 to 39; 17; 18 to 39.
             let sums = (17..=39).sum::<u128>() + (18..=39).sum::<u128>();
-            assert_eq!(stats.kv_token_ticks, 32 * 132 + 17 * 117 + 101 * sums);
+            assert_eq!(stats.occupancy.kv_token_ticks, 32 * 132 + 17 * 117 + 101 * sums);
         }
     }
 }
@@ -150,7 +153,7 @@ fn a_prompt_holds_its_blocks_at_the_source_until_its_kv_is_read() {
         // accepted at 742, when the step of the first ends.
         assert_eq!(columns.handover_wait[1], 742 - 680);
         assert_eq!(columns.finish, [540 + 202, 742 + 400 + 202]);
-        assert_eq!((outcome.stats[0].peak_blocks, outcome.stats[1].peak_blocks), (3, 3));
+        assert_eq!((outcome.stats[0].memory.peak_blocks, outcome.stats[1].memory.peak_blocks), (3, 3));
     }
 }
 
@@ -175,7 +178,7 @@ fn states_take_blocks_on_the_target_and_bytes_of_its_transfer() {
         while !simulation.advance(5).unwrap() {}
         let outcome = simulation.into_outcome();
         assert_eq!((outcome.columns.transfer[0], outcome.columns.finish[0]), (635 - 140, 635 + 202));
-        assert_eq!((outcome.stats[0].peak_blocks, outcome.stats[1].peak_blocks), (5, 5));
+        assert_eq!((outcome.stats[0].memory.peak_blocks, outcome.stats[1].memory.peak_blocks), (5, 5));
     }
 }
 
@@ -201,7 +204,7 @@ fn transfers_that_overlap_are_the_same_leaping_and_stepping() {
         let columns = &outcome.columns;
         assert_eq!((columns.transfer[0], columns.handover_wait[0]), (435 - 140, 0));
         assert_eq!(columns.finish, [435 + 202]);
-        assert_eq!((outcome.stats[0].peak_blocks, outcome.stats[1].peak_blocks), (3, 3));
+        assert_eq!((outcome.stats[0].memory.peak_blocks, outcome.stats[1].memory.peak_blocks), (3, 3));
     }
 }
 
@@ -216,7 +219,7 @@ fn a_request_is_transferred_once_its_target_has_blocks_for_it() {
         assert_eq!(columns.transfer, [400, 742 - 280 + 400]);
         assert_eq!(columns.finish, [742, 742 + 400 + 202]);
         assert_eq!(columns.first_decode, [101, 101]);
-        assert_eq!(outcome.stats[1].peak_blocks, 3);
+        assert_eq!(outcome.stats[1].memory.peak_blocks, 3);
     }
 }
 
@@ -245,7 +248,7 @@ fn kv_that_is_not_accepted_in_time_is_computed_anew() {
         assert_eq!((columns.handover_wait[1], columns.transfer[1]), (300, 300));
         assert_eq!(columns.finish, [742, 742 + 141 + 101]);
         assert_eq!(columns.preempted[1], 742 - 580);
-        assert_eq!(outcome.stats[1].expired_offers, 1);
+        assert_eq!(outcome.stats[1].requests.expired_offers, 1);
     }
 }
 

@@ -157,20 +157,19 @@ impl Known {
         self.relay.as_ref().is_some_and(|relay| !before || relay.hears_before())
     }
 
-    /// Has an instance tell its fields to the relay if its counts have changed, before or after a step; `value` gives a
-    /// field.
+    /// Has an instance tell its fields to the relay if its `counts` have changed, before or after a step: its running and its
+    /// queued requests. `value` gives a field.
     pub(in crate::engine) fn tell(
         &mut self,
         instance: usize,
         step: u64,
-        mut value: impl FnMut((InstField, u32)) -> f64,
+        counts: [u64; 2],
+        value: impl FnMut((InstField, u32)) -> f64,
     ) {
-        if let (Some(relay), Some(reports)) = (&mut self.relay, &self.reports) {
-            let counts = [InstField::Running, InstField::Waiting].map(|field| value((field, 0)) as u64);
-            if relay.differs(instance, counts) {
-                let values = reports.fields().iter().map(|&field| value(field)).collect();
-                relay.tell(instance, step, counts, values);
-            }
+        if let (Some(relay), Some(reports)) = (&mut self.relay, &self.reports)
+            && relay.differs(instance, counts)
+        {
+            relay.tell(instance, step, counts, reports.fields().iter().copied().map(value).collect());
         }
     }
 
@@ -310,7 +309,7 @@ mod tests {
         known.report((0, 0), 2, |_, _| 0.0);
         let due = known.next_report();
         let of_second = |field: (InstField, u32)| if field.0 == InstField::Running { 3.0 } else { 0.0 };
-        known.tell(1, 1, of_second);
+        known.tell(1, 1, [3, 0], of_second);
         assert!(!known.read(1), "its deadline has not passed");
         assert!(known.next_report() <= due && known.next_news(0) == known.next_report());
         let running = |known: &Known| [0, 1].map(|i| known.field(i, (InstField::Running, 0), Some(0)));
@@ -320,7 +319,7 @@ mod tests {
         known.report((now, 1), 2, |_, _| panic!("the relay has the fields"));
         assert_eq!(running(&known), [Knowledge::Value(0.0), Knowledge::Value(3.0)]);
         // The counts are as told: there is no news.
-        known.tell(1, 2, of_second);
+        known.tell(1, 2, [3, 0], of_second);
         assert_eq!(known.next_news(1), NEVER);
     }
 }

@@ -169,7 +169,7 @@ proptest! {
         let done = model.iter().position(Naive::is_done).map(|slot| slot as Slot);
         for mut set in [leapt, set] {
             let mut requests = requests.clone();
-            prop_assert_eq!((set.kv_tokens(), set.longest(), set.departing()), (kv, longest, done));
+            prop_assert_eq!((set.kv_tokens(), set.longest_after(0), set.departing()), (kv, longest, done));
             for (slot, member) in (0..).zip(&model) {
                 set.leave(slot, &mut requests[slot], Phase::Stalled, before + k);
                 let state = &requests[slot];
@@ -264,7 +264,7 @@ proptest! {
             }
             let read = |set: &DecodeSet| {
                 let needs = (set.blocks_for_next(), set.blocks_for(k), set.steps_covered(free, k));
-                (set.kv_tokens(), set.longest(), needs, set.gained(k), set.steps_to_departure())
+                (set.kv_tokens(), set.longest_after(0), needs, set.gained(k), set.steps_to_departure())
             };
             let before = read(&set);
             advance(&mut set, k, &mut requests, &mut Sketch::default());

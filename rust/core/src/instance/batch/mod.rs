@@ -217,11 +217,6 @@ impl Batch {
         self.kv_tokens() - self.inflight_tokens - self.layers.tokens()
     }
 
-    /// Tokens of the chunks that the step in progress computes.
-    pub(crate) fn inflight_tokens(&self) -> u64 {
-        self.inflight_tokens
-    }
-
     /// Admits a request outside the decode set, at the end of the order.
     pub(crate) fn admit(&mut self, slot: Slot, requests: &mut RequestTable) {
         self.order.push(slot, self.running(), requests);

@@ -51,34 +51,6 @@ impl Batch {
             ..StepShape::default()
         }
     }
-
-    /// The shape of the first step of the run that follows the step in progress, if
-    /// each of its chunks ends with a token and joins the decode set. `ran`: whether
-    /// the decode set takes a step before.
-    pub(crate) fn planned_shape(&self, ran: bool, requests: &RequestTable) -> StepShape {
-        let taken = u64::from(ran && self.decode.len() > 0);
-        let mut kv = self.decode.kv_tokens() + taken * self.decode.len();
-        let mut longest = self.decode.longest() + taken;
-        for chunk in &self.chunks {
-            let end = u64::from(requests[chunk.slot].computed + chunk.tokens);
-            kv += end;
-            longest = longest.max(end);
-        }
-        if !self.decode.keeps_longest() {
-            longest = 0;
-        }
-        let all = self.decode.len() + self.chunks.len() as u64;
-        let (prefill_layers, layers) = self.layers.share();
-        StepShape {
-            decode_requests: all,
-            decode_kv: kv + all,
-            decode_max_kv: longest + 1,
-            sampled: all,
-            prefill_layers,
-            layers,
-            ..StepShape::default()
-        }
-    }
 }
 
 /// Adds a chunk to the shape of its step. `is_last`: whether it comes out of the last layer in this step.

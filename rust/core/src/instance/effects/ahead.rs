@@ -160,7 +160,7 @@ impl Effects<'_> {
         }
         let (owner, computed) = self.on.seen_content(slot);
         if !self.is_cut_short(slot) {
-            self.on.observers.stats.preemptions += 1;
+            self.on.observers.stats.requests.preemptions += 1;
             self.recorder.count_preemption(self.on.requests[slot].request);
         }
         let state = &mut self.on.requests[slot];

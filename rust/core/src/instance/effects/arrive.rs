@@ -10,11 +10,11 @@ impl Effects<'_> {
     /// Queues a request. Returns when the run in progress now ends, if the arrival
     /// truncates it.
     pub(crate) fn arrive(&mut self, request: RequestNumber, now: Ticks) -> Option<Ticks> {
-        self.apply_head(now);
-        self.on.observers.stats.count_waiting(self.waiting(), now);
+        self.apply_listed(now);
+        self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
         let row = request.index();
         let prompt = self.trace.prompt_tokens[row];
-        let prefill = if self.on.settings.predicts { self.on.settings.predicted_prefill(prompt) } else { 0 };
+        let prefill = self.on.settings.prefill_where_read(prompt);
         self.on.observers.load.add_arrival(prompt, prefill);
         self.on.observers.flow.add_arrival(prompt);
         let held = self.on.settings.scheduler.holds_arrivals();
@@ -33,7 +33,7 @@ impl Effects<'_> {
             tier.join_queue(request);
         }
         let waiting = self.waiting();
-        self.on.observers.stats.note_waiting(waiting);
+        self.on.observers.stats.occupancy.note_waiting(waiting);
         self.recorder.columns.instance[row] = self.on.settings.index;
         if let Some(last) = self.recorder.columns.last_instance.get_mut(row) {
             *last = self.on.settings.index;

@@ -107,7 +107,7 @@ impl Effects<'_> {
 
     /// Removes a request that waits and has no slot.
     fn cancel_arrival(&mut self, request: RequestNumber, now: Ticks) {
-        self.on.observers.stats.count_waiting(self.waiting(), now);
+        self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
         let ranked = self.on.ranking.as_mut().is_some_and(|ranking| ranking.remove_arrival(request));
         if !ranked {
             self.on.queues.remove_waiting(request, None);
@@ -119,7 +119,7 @@ impl Effects<'_> {
 
     /// Removes a request that waits.
     fn cancel_waiting(&mut self, slot: Slot, now: Ticks) {
-        self.on.observers.stats.count_waiting(self.waiting(), now);
+        self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
         let ranked = self.on.ranking.is_some();
         let state = &mut self.on.requests[slot];
         let (phase, request) = (state.phase, state.request);

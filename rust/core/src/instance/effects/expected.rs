@@ -25,7 +25,7 @@ impl Effects<'_> {
 
     /// An expected request has left its source: it counts here from now on. Returns whether its offer is still to be accepted.
     pub(crate) fn confirm(&mut self, slot: Slot, migrating: &MigratingRequest, now: Ticks) -> bool {
-        self.apply_head(now);
+        self.apply_listed(now);
         self.recorder.columns.last_instance[migrating.request.index()] = self.on.settings.index;
         let state = &mut self.on.requests[slot];
         debug_assert_eq!(
@@ -46,7 +46,7 @@ impl Effects<'_> {
         if self.on.requests[slot].phase == Phase::Reserved {
             return (false, None);
         }
-        self.apply_head(now);
+        self.apply_listed(now);
         self.on.transfers.withdraw_expected(slot);
         self.on.requests.release(slot);
         // The next offer may be accepted now.

@@ -13,9 +13,9 @@ impl Effects<'_> {
     #[inline(never)]
     pub(crate) fn field(&mut self, (field, class): (InstField, u32), now: Ticks, asking: &Asking) -> f64 {
         if let Some(first) = self.at_start(field) {
-            return whole(first + self.reader().growth_of(field, now));
+            return whole(first + self.reader().growth(now));
         }
-        self.apply_head(now);
+        self.apply_listed(now);
         match field {
             InstField::FreeBlocks => return whole(self.free_blocks(now)),
             InstField::AnsweringOnPace if self.reader().all_stay_on_pace(now) => return 1.0,
@@ -33,9 +33,15 @@ impl Effects<'_> {
         }
     }
 
+    /// The running and the queued requests.
+    pub(crate) fn counts(&mut self, now: Ticks) -> [u64; 2] {
+        self.apply_listed(now);
+        [self.batch.running(), self.queued_here()]
+    }
+
     /// Whether a condition holds that reads the fields of this instance alone.
     pub(crate) fn meets(&mut self, condition: &Expr, now: Ticks) -> bool {
-        self.apply_head(now);
+        self.apply_listed(now);
         self.holds(condition, now)
     }
 

@@ -9,9 +9,9 @@ impl Effects<'_> {
     /// Stops at `now`. Steps that have ended count. The step in progress yields nothing,
     /// but its time until now counts.
     pub(crate) fn halt(&mut self, now: Ticks) {
-        self.apply_head(now);
+        self.apply_listed(now);
         self.count_standstill(now);
-        self.on.observers.stats.count_waiting(self.waiting(), now);
+        self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
         self.halt_pipeline(now);
         let mut latest = now;
         if !self.on.run.is_idle() {
@@ -29,11 +29,10 @@ impl Effects<'_> {
                 // It was decided before its requests had ended.
                 self.on.observers.log.write(&run, 1, &mut self.recorder.room, |_| 0);
             }
-            let since = u128::from(now - latest);
             let held = self.on.batch.kv_tokens_in_step(run.decodes);
-            self.on.observers.stats.busy_ticks += since as u64;
-            self.on.observers.stats.running_ticks += since * u128::from(self.on.batch.running());
-            self.on.observers.stats.kv_token_ticks += since * u128::from(held);
+            let stats = &mut self.on.observers.stats;
+            stats.work.busy_ticks += now - latest;
+            stats.occupancy.count_running(now - latest, self.on.batch.running(), held);
         }
         self.write_unfinished(latest);
     }

@@ -71,7 +71,7 @@ impl Effects<'_> {
         }
         self.learn_outcome(slot);
         self.depart_from_tier(slot);
-        self.on.observers.stats.count_waiting(self.waiting(), now);
+        self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
         if let Some(mut ranks) = self.ranks() {
             ranks.move_to(slot, List::Gone, now);
         }
@@ -110,8 +110,8 @@ impl Effects<'_> {
     /// now ends, if that changed.
     #[inline(never)]
     pub(crate) fn migrate_in(&mut self, migrated: &MigratingRequest, now: Ticks) -> Option<Ticks> {
-        self.apply_head(now);
-        self.on.observers.stats.count_waiting(self.waiting(), now);
+        self.apply_listed(now);
+        self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
         let slot = self.insert_migrated(migrated, Phase::MigratedIn, now);
         let row = migrated.request.index();
         let state = &mut self.on.requests[slot];
@@ -130,7 +130,7 @@ impl Effects<'_> {
             self.on.queues.waiting_mut().push_migrated(queued.request, slot, self.trace);
         }
         let waiting = self.waiting();
-        self.on.observers.stats.note_waiting(waiting);
+        self.on.observers.stats.occupancy.note_waiting(waiting);
         // The cost of its admission depends on the step that admits it.
         self.on.run.truncate(now)
     }

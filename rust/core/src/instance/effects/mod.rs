@@ -15,7 +15,7 @@ mod completion;
 mod expected;
 mod fields;
 mod halt;
-mod head;
+mod listed;
 mod liveness;
 mod memory;
 mod migration;
@@ -100,7 +100,7 @@ impl Effects<'_> {
     fn observe(&mut self, fact: Fact, slot: Slot, now: Ticks) {
         let Instance { settings, requests, observers, .. } = &mut *self.on;
         let state = &requests[slot];
-        let prefill = if settings.predicts { settings.predicted_prefill(state.prompt) } else { 0 };
+        let prefill = settings.prefill_where_read(state.prompt);
         observers.observe(fact, Subject { slot, state, prefill, now, trace: self.trace }, self.recorder);
     }
 }

@@ -20,7 +20,7 @@ impl Effects<'_> {
         origin: Origin,
         now: Ticks,
     ) -> Option<Ticks> {
-        self.apply_head(now);
+        self.apply_listed(now);
         let slot = self.insert_migrated(migrating, Phase::Offered, now);
         self.recorder.columns.last_instance[migrating.request.index()] = self.on.settings.index;
         self.on.transfers.offer(self.offer_of(slot, origin));
@@ -78,11 +78,11 @@ impl Effects<'_> {
     /// ends, if that changed.
     #[inline(never)]
     pub(crate) fn receive(&mut self, slot: Slot, now: Ticks) -> Option<Ticks> {
-        self.apply_head(now);
-        self.on.observers.stats.count_waiting(self.waiting(), now);
+        self.apply_listed(now);
+        self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
         self.receive_kv(slot, now);
         let waiting = self.waiting();
-        self.on.observers.stats.note_waiting(waiting);
+        self.on.observers.stats.occupancy.note_waiting(waiting);
         self.on.run.truncate(now)
     }
 
@@ -108,10 +108,10 @@ impl Effects<'_> {
         // It may be another offer of the request, which has been here since the one whose lease ends.
         let lease = self.on.settings.handover?.lease?;
         let due = |offer: &Offer| offer.request == request && offer.origin.left.saturating_add(lease) <= now;
-        self.apply_head(now);
+        self.apply_listed(now);
         let waiting = self.waiting();
         let offer = self.on.transfers.withdraw(due)?;
-        self.on.observers.stats.count_waiting(waiting, now);
+        self.on.observers.stats.occupancy.count_waiting(waiting, now);
         let state = &mut self.on.requests[offer.slot];
         (state.phase, state.computed) = (Phase::Preempted, 0);
         state.times.out_since = now;
@@ -124,7 +124,7 @@ impl Effects<'_> {
             self.on.queues.waiting_mut().push_migrated(request, offer.slot, self.trace);
         }
         let waiting = self.waiting();
-        self.on.observers.stats.note_waiting(waiting);
+        self.on.observers.stats.occupancy.note_waiting(waiting);
         let transfer = now - offer.origin.left;
         let landed = Fact::Landed { transfer, wait: transfer, expired: true };
         self.observe(landed, offer.slot, now);

@@ -128,7 +128,7 @@ impl Effects<'_> {
             self.on.batch.remove(slot, &self.on.requests);
             self.on.requests[slot].phase = Phase::Stalled;
         } else {
-            self.on.observers.stats.count_waiting(self.waiting(), now);
+            self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
             self.on.queues.remove_waiting(self.on.requests[slot].request, Some(slot));
         }
         self.on.batch.forget_flying(slot);

@@ -9,9 +9,8 @@ impl Effects<'_> {
     pub(in crate::instance) fn count_standstill(&mut self, now: Ticks) {
         if let Some(since) = self.on.run.take_standstill() {
             rare();
-            let ticks = u128::from(now - since);
-            self.on.observers.stats.running_ticks += ticks * u128::from(self.on.batch.running());
-            self.on.observers.stats.kv_token_ticks += ticks * u128::from(self.on.batch.kv_tokens());
+            let (running, tokens) = (self.on.batch.running(), self.on.batch.kv_tokens());
+            self.on.observers.stats.occupancy.count_running(now - since, running, tokens);
         }
     }
 

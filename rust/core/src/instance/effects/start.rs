@@ -14,7 +14,7 @@ impl Effects<'_> {
         self.count_standstill(now);
         self.on.observers.load.end_rest(now);
         let waiting = self.waiting();
-        self.on.observers.stats.count_waiting(waiting, now);
+        self.on.observers.stats.occupancy.count_waiting(waiting, now);
         if self.on.settings.scheduler.holds_arrivals() {
             rare();
             self.on.queues.receive(self.on.settings.scheduler.schedule_ahead, now, self.trace);
@@ -70,7 +70,7 @@ impl Effects<'_> {
             self.on.batch.sort_decodes_first(decodes, &mut self.on.requests);
         }
         let running = self.on.batch.running();
-        self.on.observers.stats.note_running(running);
+        self.on.observers.stats.occupancy.note_running(running);
         self.on.kv.note_peak();
         let freed = self.on.queues.ahead().defers();
         if self.on.settings.scheduler.schedule_ahead {
@@ -94,7 +94,7 @@ impl Effects<'_> {
     /// Starts a run of the decode set alone, whose first step begins.
     pub(in crate::instance) fn start_decodes(&mut self, run: Run, shape: StepShape) {
         let members = self.on.batch.decode_set().len();
-        self.on.observers.stats.note_running(members);
+        self.on.observers.stats.occupancy.note_running(members);
         self.allocate_next_step();
         self.on.run.start(run, shape);
     }
@@ -111,11 +111,6 @@ impl Effects<'_> {
     /// How many single steps to list.
     pub(in crate::instance) fn look_ahead(&mut self) -> u64 {
         self.on.run.look_ahead()
-    }
-
-    /// Plans the run that follows the step that has started. Returns when it ends.
-    pub(in crate::instance) fn plan_run(&mut self, run: Run, shape: StepShape) -> Ticks {
-        self.on.run.plan(run, shape)
     }
 
     /// Lists up to `most` single steps of the decode set that follow the one that has started. `rise`: the ticks of that one,

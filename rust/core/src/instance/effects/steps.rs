@@ -15,9 +15,6 @@ impl Effects<'_> {
             rare();
             return self.leave_pipeline(now);
         }
-        if self.on.run.planned().is_some() {
-            self.apply_planned_head();
-        }
         if self.on.run.is_idle() {
             return 0;
         }
@@ -69,13 +66,13 @@ impl Effects<'_> {
 
     /// Requests that finished here, or were cancelled.
     pub(super) fn ended(&self) -> u64 {
-        self.on.observers.stats.finished + self.on.observers.stats.cancelled
+        self.on.observers.stats.requests.finished + self.on.observers.stats.requests.cancelled
     }
 
     /// Applies those steps of the run in progress that have ended by `now`, so that what is
     /// kept by request is as of the last of them.
     pub(crate) fn apply_until(&mut self, now: Ticks) {
-        self.apply_head(now);
+        self.apply_listed(now);
         if self.on.run.begin_before(now) {
             self.allocate_next_step();
         }

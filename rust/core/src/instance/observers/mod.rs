@@ -91,7 +91,7 @@ impl Observers {
         self.liveness.observe(fact);
         self.load.observe(fact, of);
         self.flow.observe(fact, of);
-        self.stats.observe(fact);
+        self.stats.requests.observe(fact);
         recorder.observe(fact, of);
         self.readers.observe(fact, of, &mut recorder.columns);
         self.outbox.observe(fact, of);

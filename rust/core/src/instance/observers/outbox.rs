@@ -30,8 +30,6 @@ pub(crate) struct Outbox {
     /// Requests dropped since the engine last asked.
     dropped: u64,
     reports: Reports,
-    /// Whether the end of each prefill is to end the step or run in progress.
-    awaits_prefills: bool,
 }
 
 /// Which phase changes a rule is asked about.
@@ -51,16 +49,6 @@ impl Outbox {
     /// Which phase changes a rule is asked about.
     pub(crate) fn reports(&self) -> Reports {
         self.reports
-    }
-
-    /// Whether the end of each prefill is to end the step or run in progress.
-    pub(crate) fn awaits_prefills(&self) -> bool {
-        self.awaits_prefills
-    }
-
-    /// Sets whether the end of each prefill is to end the step or run in progress.
-    pub(crate) fn await_prefills(&mut self, awaited: bool) {
-        self.awaits_prefills = awaited;
     }
 
     /// Reports changes of phase that a rule is asked about, and requests that were dropped.

@@ -2,9 +2,9 @@
 
 use super::fact::{Ended, Fact, Steps};
 use crate::hint::rare;
-use crate::metrics::InstanceStats;
+use crate::metrics::{InstanceStats, RequestStats};
 
-impl InstanceStats {
+impl RequestStats {
     /// Counts what happened to a request.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "the fact is known where it is told")]
@@ -20,7 +20,9 @@ impl InstanceStats {
             _ => {}
         }
     }
+}
 
+impl InstanceStats {
     /// Counts the tokens outside the decode set, and the steps whose cost was extrapolated.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "it is told of at one place, once a run")]
@@ -28,11 +30,11 @@ impl InstanceStats {
         let &Ended { run, steps, shape, members, discarded, ends_prefills, .. } = ended;
         // A batch computes its tokens once, in however many groups of layers.
         if ends_prefills {
-            self.prefill_tokens += shape.prefill_tokens;
+            self.work.prefill_tokens += shape.prefill_tokens;
         }
-        self.decode_tokens += shape.decode_requests - members - discarded;
-        self.discarded_tokens += ended.discarded_tokens;
-        self.extrapolated.add(run.extrapolation, steps);
+        self.work.decode_tokens += shape.decode_requests - members - discarded;
+        self.work.discarded_tokens += ended.discarded_tokens;
+        self.work.extrapolated.add(run.extrapolation, steps);
     }
 
     /// Counts steps and their time, and the tokens of the decode set.
@@ -40,11 +42,11 @@ impl InstanceStats {
     #[expect(clippy::inline_always, reason = "it is told of at one place, once a run")]
     pub(super) fn observe_steps(&mut self, steps: &Steps) {
         let &Steps { count, ticks, tokens, running, kv_ticks, .. } = steps;
-        self.steps += count;
-        self.busy_ticks += ticks as u64;
-        self.decode_tokens += tokens;
-        self.running_ticks += u128::from(running) * ticks;
-        self.kv_token_ticks += kv_ticks;
+        self.work.steps += count;
+        self.work.busy_ticks += ticks as u64;
+        self.work.decode_tokens += tokens;
+        self.occupancy.running_ticks += u128::from(running) * ticks;
+        self.occupancy.kv_token_ticks += kv_ticks;
         if let Some(drafts) = &steps.drafts {
             rare();
             self.add_drafts(drafts);

@@ -162,7 +162,11 @@ fn the_load_returns_to_nothing_once_every_request_has_left() {
     }
     assert_eq!(told.load(), [0; 5]);
     assert_eq!(
-        (told.observers.stats.sent, told.observers.stats.dropped, told.observers.outbox.take_dropped()),
+        (
+            told.observers.stats.requests.sent,
+            told.observers.stats.requests.dropped,
+            told.observers.outbox.take_dropped()
+        ),
         (3, 1, 1)
     );
 }
@@ -219,5 +223,5 @@ fn tokens_of_prefills_count_with_their_last_layers() {
             ends_prefills,
         });
     }
-    assert_eq!((told.observers.stats.prefill_tokens, told.observers.stats.decode_tokens), (8, 2));
+    assert_eq!((told.observers.stats.work.prefill_tokens, told.observers.stats.work.decode_tokens), (8, 2));
 }

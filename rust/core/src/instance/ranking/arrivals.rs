@@ -82,7 +82,7 @@ impl Ranking {
                 arrival.class = (class, view.now);
             }
         }
-        view.joined = arrival.class.1;
+        view.class.joined = arrival.class.1;
         let mut keys = [0; MOST_KEYS];
         let mut scope = OfRequest { view, trace };
         for (key, expr) in keys.iter_mut().zip(&self.rules.classes[arrival.class.0 as usize].keys) {

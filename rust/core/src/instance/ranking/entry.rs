@@ -55,13 +55,8 @@ pub(super) struct Progress {
     pub(super) level: u32,
     /// How long it had been admitted when it came there.
     pub(super) level_from: Ticks,
-    /// The decode set's step, and the moment, before which a member's class does not change. Of a request that `resumes`:
-    /// steps of the decode set after which its rank and its class may change.
+    /// The decode set's step, and the moment, before which a member's class does not change.
     pub(super) class_due: (u64, u64),
-    /// Whether the request is queued and resumes as a member, so that `class_due` says something else.
-    resumes: bool,
-    /// Whether the step of the decode set is noted at which the rank may change.
-    pub(super) is_noted: bool,
     /// Whether any expiry was noted since the request entered its list.
     pub(super) any_noted: bool,
 }
@@ -97,23 +92,6 @@ impl RankedRequest {
     /// Forgets when the rank may change. Returns whether that was noted since the request entered its list.
     pub(super) fn forget_expiry(&mut self) -> bool {
         self.has_progress && std::mem::take(&mut self.progress.any_noted)
-    }
-
-    /// Notes after how many steps of the decode set the rank and the class may change once the request resumes: of a queued
-    /// one whose rank only tokens change.
-    pub(super) fn set_resuming(&mut self, left: (u64, u64)) {
-        let progress = self.progress_mut();
-        (progress.resumes, progress.class_due) = (true, left);
-    }
-
-    /// Removes and returns these steps, if they were noted since the request entered its list.
-    pub(super) fn take_resuming(&mut self) -> Option<(u64, u64)> {
-        std::mem::take(&mut self.progress.resumes).then_some(self.progress.class_due)
-    }
-
-    /// Forgets what applies once the request resumes.
-    pub(super) fn forget_resuming(&mut self) {
-        self.progress.resumes = false;
     }
 
     /// Enters a list.

@@ -5,7 +5,6 @@ use super::super::view::{OfRequest, RequestView};
 use super::expiry::Expires;
 use super::{RankKey, Ranking};
 use crate::config::{LAST_LEVEL, MOST_KEYS};
-use crate::hint::rare;
 use crate::policy::{Validity, sort_key, value_now};
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -18,18 +17,8 @@ pub(crate) struct Evaluation {
     /// The step counter that applies: the decode set's for a member, the instance's
     /// for other requests.
     pub(crate) steps: u64,
-    pub(crate) member: Membership,
-}
-
-/// Whether the request was, and will be, a member of the decode set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Membership {
-    /// Nothing is known from an earlier evaluation.
-    New,
-    /// A member, as at the latest evaluation.
-    Continues,
-    /// Queued, and evaluated as the member that it will be once it resumes.
-    Resumes,
+    /// Whether the request is a member of the decode set, as at its latest evaluation.
+    pub(crate) continues: bool,
 }
 
 impl Ranking {
@@ -42,7 +31,7 @@ impl Ranking {
         evaluation: Evaluation,
         trace: &Trace,
     ) -> bool {
-        let Evaluation { keys, steps, member } = evaluation;
+        let Evaluation { keys, steps, continues } = evaluation;
         let Self { rules, classes, requests, shared, .. } = self;
         let request = &mut requests[slot as usize];
         let mut validity = Validity::EVER;
@@ -52,11 +41,11 @@ impl Ranking {
             let attained = request.attained(view.now);
             let progress = request.progress_mut();
             (progress.level, progress.level_from) = (level, attained);
-            view.level = request.view_level(levels, view.now);
+            view.class.level = request.view_level(levels, view.now);
         }
         let class = if request.is_held(rules, view.generated, view.decoding, &mut validity) {
             request.class
-        } else if member == Membership::Continues
+        } else if continues
             && steps < request.progress().class_due.0
             && view.now < request.progress().class_due.1
         {
@@ -77,7 +66,7 @@ impl Ranking {
             if silent != request.progress().silent.1 {
                 request.progress_mut().silent.1 = silent;
             }
-            (view.joined, view.base) = (request.entered, request.entered_with);
+            (view.class.joined, view.class.base) = (request.entered, request.entered_with);
             let mut held = Validity::EVER;
             if request.is_held(rules, view.generated, view.decoding, &mut held) {
                 validity.steps = validity.steps.min(held.steps);
@@ -85,7 +74,7 @@ impl Ranking {
         }
         let class_validity = validity;
         // Levels count time whether or not a key reads them.
-        if let Some(left) = view.level.1 {
+        if let Some(left) = view.class.level.1 {
             validity.within_ticks(left);
         }
         if rules.quantum > 0 {
@@ -122,22 +111,14 @@ impl Ranking {
             changed |= rank != request.rank;
             request.rank = rank;
         }
-        let (leap, resumes) = (self.leap, member == Membership::Resumes);
-        request.forget_resuming();
-        let progress = request.progress_mut();
         if view.decoding {
-            progress.class_due =
+            request.progress_mut().class_due =
                 (steps.saturating_add(class_validity.steps), view.now.saturating_add(class_validity.ticks));
-        }
-        progress.is_noted = leap && view.decoding && !resumes;
-        if leap && resumes {
-            rare();
-            request.set_resuming((validity.steps, class_validity.steps));
         }
         if changed {
             self.place(slot);
         }
-        if leap && !resumes {
+        if self.leap {
             self.note_expiry(slot, view, class_validity, validity, steps);
         }
         changed
@@ -161,7 +142,6 @@ impl Ranking {
         let first = quanta == 0;
         self.first_quantum = self.first_quantum + u64::from(first) - u64::from(request.in_first_quantum);
         request.in_first_quantum = first;
-        request.progress_mut().is_noted = true;
         if changed {
             self.place(slot);
         }

@@ -34,7 +34,8 @@ pub(super) struct Expires {
 impl Expiry {
     /// Sets when the rank of a request may change. `step`: the clock's present step.
     pub(super) fn set(&mut self, slot: Slot, expires: Expires, step: u64) {
-        self.set_steps(slot, expires.step, expires.class, step);
+        self.ranks.set_or_remove(slot, expires.step, step);
+        self.classes.set_or_remove(slot, expires.class, step);
         if expires.idle.is_some() || !self.idle.is_empty() {
             rare();
             self.idle.set_or_remove(slot, expires.idle);
@@ -43,12 +44,6 @@ impl Expiry {
             rare();
             self.times.set_or_remove(slot, expires.time);
         }
-    }
-
-    /// Sets only the steps of the decode set.
-    pub(super) fn set_steps(&mut self, slot: Slot, rank: Option<u64>, class: Option<u64>, step: u64) {
-        self.ranks.set_or_remove(slot, rank, step);
-        self.classes.set_or_remove(slot, class, step);
     }
 
     /// Sets only the step of the decode set at which the rank may change.
@@ -67,13 +62,6 @@ impl Expiry {
     /// Forgets at which step of the decode set the rank of a request may change.
     pub(super) fn remove_step(&mut self, slot: Slot) {
         self.ranks.remove(slot);
-    }
-
-    /// Steps of the decode set, from `step` on, until the rank and the class of a
-    /// request may change; `u64::MAX`: they do not.
-    pub(super) fn steps_left(&self, slot: Slot, step: u64) -> (u64, u64) {
-        let left = |wheel: &StepWheel| wheel.step(slot).map_or(u64::MAX, |due| due.saturating_sub(step));
-        (left(&self.ranks), left(&self.classes))
     }
 
     /// A request whose rank may have changed by the decode set's `step`, and at which
@@ -133,7 +121,6 @@ mod tests {
         assert_eq!((expiry.due_by_step(6), expiry.due_by_step(8)), (None, Some((7, 1))));
         assert_eq!((expiry.due_by_idle(4), expiry.due_by_idle(5)), (None, Some(2)));
         assert_eq!((expiry.due_by_time(399), expiry.due_by_time(400)), (None, Some(2)));
-        assert_eq!(expiry.steps_left(0, 8), (1, 4));
         expiry.remove(2);
         assert!(!expiry.has_drifting() && expiry.next_time() == u64::MAX);
     }

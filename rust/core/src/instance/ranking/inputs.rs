@@ -42,7 +42,7 @@ pub(crate) struct RankInputs {
     levels: bool,
     /// Whether a class holds its requests for some tokens or steps, and not for good.
     holds_end: bool,
-    /// Whether only tokens change the rank of a decoding request.
+    /// Whether only tokens change the rank of a decoding request: not time, and not its being admitted or preempted.
     by_tokens: bool,
     /// Whether ranks of running requests may be evaluated late.
     deferrable: bool,
@@ -116,12 +116,6 @@ impl RankInputs {
         self.fields.meets(EITHER)
     }
 
-    /// Whether the rank of a decoding request changes by its tokens only: not with time, and
-    /// not by its being admitted or preempted.
-    pub(crate) fn depend_on_tokens_only(&self) -> bool {
-        self.by_tokens
-    }
-
     /// Whether the rank of a request does not change as it runs: it was evaluated when the request was admitted.
     pub(crate) fn stay_while_running(&self) -> bool {
         const RUNNING: Changes = Changes::TOKEN.or(Changes::SOME_TOKENS).or(Changes::TIME);
@@ -173,10 +167,10 @@ mod tests {
     fn what_changes_a_rank_follows_from_the_fields_that_it_reads() {
         let by_arrival = inputs(r#"{"classes": [{"keys": [{"field": "req.arrival_s"}]}]}"#, true);
         assert!(by_arrival.read(ReqField::ArrivalS) && !by_arrival.read(ReqField::AgeS));
-        assert!(by_arrival.depend_on_tokens_only() && by_arrival.can_be_deferred());
+        assert!(by_arrival.by_tokens && by_arrival.can_be_deferred());
         assert!(!by_arrival.change_with_admission());
         let by_wait = inputs(r#"{"classes": [{"keys": [{"field": "req.waiting_s"}]}]}"#, false);
-        assert!(by_wait.change_with_admission() && !by_wait.depend_on_tokens_only());
+        assert!(by_wait.change_with_admission() && !by_wait.by_tokens);
         let by_kv = r#"{"classes": [{"keys": [{"field": "req.kv_tokens"}]}]}"#;
         assert!(inputs(by_kv, true).change_with_admission() && !inputs(by_kv, false).change_with_admission());
     }

@@ -24,7 +24,7 @@ mod tests;
 
 pub(crate) use arrivals::BestQueued;
 pub(crate) use entry::List;
-pub(crate) use evaluate::{Evaluation, Membership};
+pub(crate) use evaluate::Evaluation;
 pub(crate) use inputs::RankInputs;
 pub(crate) use key::RankKey;
 pub(crate) use new_arrivals::NewArrival;
@@ -37,7 +37,7 @@ use running_set::RunningSet;
 use shared::Shared;
 
 use super::request::Slot;
-use super::view::{OfRequest, RequestView};
+use super::view::{InClass, OfRequest, RequestView, Stay};
 use crate::collections::IndexedHeap;
 use crate::config::{Levels, Ranking as RankingRules};
 use crate::policy::holds_now;
@@ -175,14 +175,16 @@ impl Ranking {
     pub(crate) fn describe(&self, slot: Slot, steps: u64, view: &mut RequestView) {
         let request = &self.requests[slot as usize];
         view.running &= request.list != List::LeftOut;
-        view.since = request.listed.0;
-        view.attained = request.attained;
-        view.idle_steps = steps.saturating_sub(request.listed.1);
-        (view.joined, view.base) = (request.entered, request.entered_with);
-        view.quantum = self.rules.quantum;
-        if let Some(levels) = &self.rules.levels {
-            view.level = request.view_level(levels, view.now);
-        }
+        let (since, steps_then) = request.listed;
+        let idle_steps = steps.saturating_sub(steps_then);
+        view.stay = Stay { since, idle_steps, attained: request.attained };
+        let level = self.rules.levels.as_ref().map(|levels| request.view_level(levels, view.now));
+        view.class = InClass {
+            joined: request.entered,
+            base: request.entered_with,
+            quantum: self.rules.quantum,
+            level: level.unwrap_or_default(),
+        };
     }
 
     /// Whether time may have changed the class or the level of a request that ran up to `now`.
@@ -272,7 +274,6 @@ impl Ranking {
         let round = self.round.number;
         self.note_left_queue(slot, list);
         let request = &mut self.requests[slot as usize];
-        request.forget_resuming();
         if request.list == List::Running && list != List::Gone {
             request.attained += now - request.listed.0;
         }
@@ -296,33 +297,6 @@ impl Ranking {
         self.lists[List::Running as usize] += 1;
         request.enter_list(List::Running, now, steps, round);
         self.place(slot);
-    }
-
-    /// Queues a member of the decode set, which has taken `step` steps, whose rank
-    /// does not change until it has more tokens. Returns whether that could be done
-    /// without evaluating the rank; if not, the request is to be [moved](Self::move_to).
-    pub(crate) fn suspend(&mut self, slot: Slot, step: u64, now: Ticks, steps: u64) -> bool {
-        let known = self.requests[slot as usize].progress().is_noted;
-        if known {
-            let left = self.expiry.steps_left(slot, step);
-            self.move_to(slot, List::Queued, now, steps);
-            self.requests[slot as usize].set_resuming(left);
-            self.place(slot);
-        }
-        known
-    }
-
-    /// Resumes a request as a member of the decode set, which has taken `step` steps.
-    /// Returns whether its rank's expiry is known; if not, it is to be evaluated.
-    pub(crate) fn resume(&mut self, slot: Slot, step: u64) -> bool {
-        let request = &mut self.requests[slot as usize];
-        let Some((rank, class)) = request.take_resuming() else { return false };
-        let at = |left: u64| Some(step.saturating_add(left)).filter(|_| left != u64::MAX);
-        let progress = request.progress_mut();
-        (progress.is_noted, progress.any_noted) = (true, true);
-        progress.class_due = (step.saturating_add(class), Ticks::MAX);
-        self.expiry.set_steps(slot, at(rank), at(class), step);
-        true
     }
 
     /// Whether a request entered its list while the present step was formed.
@@ -409,7 +383,6 @@ impl Ranking {
     /// not a member.
     pub(crate) fn forget_step(&mut self, slot: Slot) {
         self.expiry.remove_step(slot);
-        self.requests[slot as usize].progress_mut().is_noted = false;
     }
 
     /// The decode set's step at which a rank may change next.

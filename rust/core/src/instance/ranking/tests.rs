@@ -22,7 +22,7 @@ fn evaluate(ranking: &mut Ranking, slot: Slot, generated: u32, now: Ticks, trace
     let mut view = RequestView::arriving(RequestNumber(slot), now, trace);
     (view.generated, view.decoding) = (generated, generated > 0);
     ranking.describe(slot, 0, &mut view);
-    let evaluation = Evaluation { keys: true, steps: u64::from(generated), member: Membership::New };
+    let evaluation = Evaluation { keys: true, steps: u64::from(generated), continues: false };
     ranking.evaluate(slot, &mut view, evaluation, trace)
 }
 
@@ -105,22 +105,6 @@ fn a_request_whose_quanta_are_counted_ranks_as_if_it_had_a_slot_from_the_start()
     });
     let first = (1, Some(1));
     assert_eq!(states, [(0, Some(0)), (0, Some(0)), (0, Some(0)), first, first, (1, Some(0))]);
-}
-
-#[test]
-fn a_suspended_member_resumes_with_the_steps_that_its_rank_had_left() {
-    let json = r#"{"classes": [{"keys": [{"op": "floordiv", "args":
-        [{"field": "req.generated_tokens"}, {"const": 8}]}]}]}"#;
-    let (mut ranking, trace) = (ranking(json), trace(1));
-    ranking.enter(0, 0, 0, 0);
-    ranking.admit(0, 0, 0);
-    evaluate(&mut ranking, 0, 3, 0, &trace);
-    assert_eq!(ranking.next_step(), 8, "its eighth token changes its rank");
-    assert!(ranking.suspend(0, 4, 10, 4));
-    assert_eq!((ranking.next_step(), best(&ranking)), (u64::MAX, Some(0)));
-    ranking.admit(0, 20, 30);
-    assert!(ranking.resume(0, 30));
-    assert_eq!(ranking.next_step(), 34);
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod arrivals;
 mod horizon;
 mod refresh;
 
-use super::ranking::{BestQueued, Evaluation, List, Membership, Ranking};
+use super::ranking::{BestQueued, Evaluation, List, Ranking};
 use super::request::{Phase, Slot};
 use super::view::{Reader, RequestView};
 use crate::policy::ReqField;
@@ -35,7 +35,7 @@ impl<'a> Ranks<'a> {
 impl Ranks<'_> {
     /// Steps of the instance.
     fn steps(&self) -> u64 {
-        self.reader.observers.stats.steps
+        self.reader.observers.stats.work.steps
     }
 
     /// Steps of the decode set.
@@ -72,15 +72,8 @@ impl Ranks<'_> {
         let continues = behind.is_some();
         let behind = behind.unwrap_or(0);
         let mut view = self.view(slot, now, behind);
-        let resumes = self.waits_to_decode(slot);
-        view.decoding |= resumes;
         let steps = if view.decoding { self.step() - behind } else { self.steps() };
-        let member = match (continues, resumes) {
-            (true, _) => Membership::Continues,
-            (false, true) => Membership::Resumes,
-            (false, false) => Membership::New,
-        };
-        self.ranking.evaluate(slot, &mut view, Evaluation { keys, steps, member }, self.trace)
+        self.ranking.evaluate(slot, &mut view, Evaluation { keys, steps, continues }, self.trace)
     }
 
     /// The view of a request with what ranks read, as it was `behind` of the decode set's steps ago.
@@ -88,34 +81,22 @@ impl Ranks<'_> {
         let inputs = *self.ranking.inputs();
         let mut view = self.reader.base_view(slot, Some(self.ranking), now, behind);
         if inputs.read(ReqField::Blocks) {
-            view.blocks = self.reader.seen_blocks(slot, view.computed, now);
+            view.takes.blocks = self.reader.seen_blocks(slot, view.computed, now);
         }
         if inputs.read(ReqField::SlackS) {
             view.deadline = self.reader.deadline(slot);
         }
         if self.forms && !view.running && inputs.read(ReqField::CachedTokens) {
-            view.cached = self.reader.cached_tokens(&view, self.trace);
+            view.takes.cached = self.reader.cached_tokens(&view, self.trace);
         }
         view
     }
 
-    /// Whether a queued request resumes as a member of the decode set, and its rank does not change until it has more
-    /// tokens.
-    fn waits_to_decode(&self, slot: Slot) -> bool {
-        let phase = self.reader.requests[slot].phase;
-        let queued = matches!(phase, Phase::MigratedIn | Phase::Swapped { decoding: true });
-        queued && self.ranking.inputs().depend_on_tokens_only()
-    }
-
     /// Moves a request to another list of the ranking, and evaluates its rank.
     pub(super) fn move_to(&mut self, slot: Slot, to: List, now: Ticks) {
-        let (steps, step) = (self.steps(), self.step());
-        let waits = to == List::Queued && self.waits_to_decode(slot);
+        let steps = self.steps();
         if to == List::Running && !self.ranking.inputs().change_with_admission() {
             self.ranking.admit(slot, now, steps);
-            return;
-        }
-        if waits && self.ranking.suspend(slot, step, now, steps) {
             return;
         }
         self.ranking.move_to(slot, to, now, steps);
@@ -153,8 +134,8 @@ impl Ranks<'_> {
     /// Whether a request that was queued may change which requests the coming steps select. `idle`: requests that the
     /// latest step did not run, without it. If there were none, ranks of running requests may not be current.
     fn may_select(&mut self, slot: Slot, idle: u64) -> bool {
-        let Reader { settings, batch, run, .. } = self.reader;
-        let full = batch.decode_set().len() >= settings.scheduler.max_num_seqs && run.planned().is_none();
+        let Reader { settings, batch, .. } = self.reader;
+        let full = batch.decode_set().len() >= settings.scheduler.max_num_seqs;
         if !full || idle == 0 {
             return true;
         }
@@ -167,10 +148,7 @@ impl Ranks<'_> {
         self.move_to(slot, List::Running, now);
         let decodes = self.reader.requests[slot].phase == Phase::Decoding;
         if decodes && !self.ranking.inputs().change_with_admission() {
-            let step = self.step();
-            if !self.ranking.resume(slot, step) {
-                self.evaluate(slot, now, true);
-            }
+            self.evaluate(slot, now, true);
         }
     }
 }

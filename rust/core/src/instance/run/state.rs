@@ -1,4 +1,4 @@
-//! Which run an instance is in, and which is planned to follow it.
+//! Which run an instance is in, and which steps are listed to follow it.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use crate::cost::StepShape;
 use crate::instance::queues::Receipts;
 use crate::time::Ticks;
 
-/// The run in progress, and what is planned to follow it.
+/// The run in progress, and what is listed to follow it.
 #[derive(Debug, Default)]
 pub(crate) struct RunState {
     progress: Progress,
@@ -16,8 +16,6 @@ pub(crate) struct RunState {
     run: Run,
     /// The shape of the first step in progress.
     shape: StepShape,
-    /// The planned run, if there is one, and the shape of its first step.
-    next: (Run, StepShape),
     /// The single step in progress and those that follow it, if several are listed.
     list: StepList,
     /// The latest answer of [`Self::ended`], by its arguments: rules ask several times at one moment.
@@ -35,8 +33,6 @@ enum Progress {
     Idle,
     /// A run is in progress.
     Running,
-    /// One step is in progress, and the run that follows it is known.
-    Planned,
     /// One step is in progress, the first of the list.
     Listed,
 }
@@ -81,17 +77,12 @@ impl RunState {
         self.progress == Progress::Idle
     }
 
-    /// The run in progress; of a planned pair, the step before the planned run.
+    /// The run in progress; of a list, its first step.
     pub(crate) fn current(&self) -> Option<&Run> {
         if self.is_idle() { None } else { Some(&self.run) }
     }
 
-    /// The run planned to follow the step in progress.
-    pub(crate) fn planned(&self) -> Option<&Run> {
-        if self.progress == Progress::Planned { Some(&self.next.0) } else { None }
-    }
-
-    /// The run in progress, if none is planned to follow it.
+    /// The run in progress, if nothing is listed to follow it.
     fn running_mut(&mut self) -> Option<&mut Run> {
         if self.progress == Progress::Running { Some(&mut self.run) } else { None }
     }
@@ -105,13 +96,6 @@ impl RunState {
     pub(crate) fn start(&mut self, run: Run, shape: StepShape) {
         debug_assert!(self.is_idle(), "Invariant: one run at a time");
         (self.progress, self.run, self.shape) = (Progress::Running, run, shape);
-    }
-
-    /// Plans the run that follows the single step in progress. Returns when it ends.
-    pub(crate) fn plan(&mut self, run: Run, shape: StepShape) -> Ticks {
-        debug_assert!(self.progress == Progress::Running, "Invariant: one run is planned");
-        (self.progress, self.next) = (Progress::Planned, (run, shape));
-        run.end()
     }
 
     /// How many single steps to list now.
@@ -152,18 +136,11 @@ impl RunState {
         }
     }
 
-    /// Ends the run in progress, and returns it. What is planned follows only if it is [started](Self::start_planned).
+    /// Ends the run in progress, and returns it.
     pub(crate) fn end(&mut self) -> Run {
         debug_assert!(!self.is_idle(), "Invariant: a run is in progress");
         self.progress = Progress::Idle;
         self.run
-    }
-
-    /// Starts the run that was planned to follow the step that has just ended.
-    pub(crate) fn start_planned(&mut self) {
-        debug_assert!(self.is_idle(), "Invariant: one run at a time");
-        self.progress = Progress::Running;
-        (self.run, self.shape) = self.next;
     }
 
     /// Puts back what is left of a run whose first `ended` steps are applied.
@@ -183,13 +160,9 @@ impl RunState {
         begins
     }
 
-    /// Whether the step in progress has ended by `now`: the planned run, or the list's next step, has begun.
+    /// Whether the first step of a list has ended by `now`, and the next one has begun.
     pub(crate) fn is_past_head(&self, now: Ticks) -> bool {
-        match self.progress {
-            Progress::Idle | Progress::Running => false,
-            Progress::Planned => self.next.0.start <= now,
-            Progress::Listed => self.run.end() <= now,
-        }
+        self.progress == Progress::Listed && self.run.end() <= now
     }
 
     /// Steps of the run in progress that have ended by `now`, where it has several and the decode set runs.
@@ -206,17 +179,6 @@ impl RunState {
             }
             _ => 0,
         }
-    }
-
-    /// Tokens that the steps which ended by `now` have added since the step or run in progress began: one for each of
-    /// `members` and step, `head` by the chunks of the step in progress once it has ended, and one for each of the
-    /// `joining` requests in each step after it.
-    pub(crate) fn growth(&self, now: Ticks, members: u64, head: u64, joining: u64) -> u64 {
-        let Some(run) = self.planned().filter(|run| run.start <= now) else {
-            return self.ended(now) * members;
-        };
-        let decoded = if self.run.decodes { members } else { 0 };
-        decoded + head + run.steps_ended(now) * (members + joining)
     }
 
     /// Notes that requests are admitted and no step can be formed.
@@ -275,7 +237,7 @@ impl RunState {
     }
 
     /// Truncates the run in progress after the step that runs at `now`; a step that ends at `now` is the last.
-    /// Cancels the planned run. Returns when the run now ends, if that changed.
+    /// Cancels the listed steps. Returns when the run now ends, if that changed.
     pub(crate) fn truncate(&mut self, now: Ticks) -> Option<Ticks> {
         let run = &mut self.run;
         match self.progress {
@@ -285,7 +247,7 @@ impl RunState {
                 self.progress = Progress::Running;
                 Some(now)
             }
-            Progress::Planned | Progress::Listed => {
+            Progress::Listed => {
                 let end = run.end();
                 debug_assert!(now < end, "Invariant: a step that has ended is applied");
                 self.list.cut();

@@ -1,4 +1,4 @@
-//! Runs that are started, truncated, planned and listed.
+//! Runs that are started, truncated and listed.
 
 use super::{Run, RunState};
 use crate::cost::{Extrapolation, StepShape};
@@ -55,7 +55,7 @@ fn truncating_cancels_the_listed_steps() {
     state.start(run(100, 1), StepShape::default());
     assert_eq!((state.look_ahead(), state.look_ahead()), (1, 2));
     assert_eq!(state.list([12, 14].into_iter()), 136);
-    assert!(!state.is_past_head(109) && state.is_past_head(110) && state.planned().is_none());
+    assert!(!state.is_past_head(109) && state.is_past_head(110));
     assert_eq!([109, 110, 122, 136].map(|now| state.single_steps_ended(now)), [0, 1, 2, 3]);
     assert_eq!(state.truncate(105), Some(110));
     assert!(!state.is_past_head(110) && state.take_list().len() == 0);
@@ -76,30 +76,6 @@ fn a_list_whose_first_steps_are_applied_goes_on() {
         assert_eq!((run.start, run.end(), state.shape().decode_kv), (start, end, start));
         assert_eq!(state.is_past_head(136), past, "nothing follows the last one");
     }
-}
-
-#[test]
-fn truncating_cancels_the_planned_run() {
-    let mut state = RunState::default();
-    state.start(run(100, 1), StepShape::default());
-    assert_eq!(state.plan(run(110, 4), StepShape::default()), 150);
-    assert!(!state.is_past_head(109) && state.is_past_head(110));
-    assert_eq!(state.truncate(105), Some(110));
-    assert!(state.planned().is_none() && state.current().is_some_and(|run| run.start == 100));
-}
-
-#[test]
-fn the_planned_run_follows_the_step_in_progress() {
-    let mut state = RunState::default();
-    state.start(run(100, 1), StepShape::default());
-    let shape = StepShape { decode_requests: 3, ..StepShape::default() };
-    state.plan(run(110, 4), shape);
-    assert_eq!(state.growth(109, 2, 5, 1), 0);
-    assert_eq!(state.growth(130, 2, 5, 1), 2 + 5 + 2 * 3);
-    let head = state.end();
-    assert_eq!(state.shape().decode_requests, 0, "it is the step's");
-    state.start_planned();
-    assert_eq!((head.start, state.shape().decode_requests, state.ended(130)), (100, 3, 2));
 }
 
 #[test]
@@ -150,8 +126,6 @@ fn steps_of_a_run_of_several_end_before_it_does() {
     state.start(run(100, 1), StepShape::default());
     assert_eq!(state.ended(110), 0, "a single step is applied at its end");
     assert!(!state.passes(0, 10) && !state.passes(11, 10), "it is the last step");
-    assert_eq!(state.plan(run(110, 4), StepShape::default()), 150);
-    assert_eq!(state.growth(110, 2, 5, 1), 2 + 5, "the step has ended, and none of the run's");
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Stages<'_> {
         let (settings, set) = (&self.effects.settings, self.effects.batch.decode_set());
         let rules = &settings.scheduler;
         let (requests, width, threshold) = (set.len(), set.width(), rules.long_prefill_token_threshold);
-        let runs = settings.plans
+        let runs = settings.skips_stages
             && settings.limits.varying.is_none()
             && self.effects.batch.outside().is_empty()
             && requests > 0

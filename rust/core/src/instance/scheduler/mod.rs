@@ -10,6 +10,7 @@
 //! [effect](super::effects), so that the next decision sees it.
 
 mod admit;
+mod decode_run;
 mod displace;
 mod draft;
 mod duration;
@@ -19,7 +20,6 @@ mod limits;
 mod listed;
 mod offers;
 mod outputs;
-mod planned;
 mod preempt;
 mod prefixes;
 mod prompt_batch;
@@ -191,17 +191,7 @@ impl<'a> Stages<'a> {
             return self.effects.enter_pipeline(run, shape);
         }
         self.effects.start_run(run, shape);
-        if !self.effects.batch.runs_chunks() {
-            return Ok(if lone { run.end() } else { self.list_steps(&run, rise) });
-        }
-        if lone {
-            rare();
-            return Ok(run.end());
-        }
-        Ok(match self.plan_after(&run) {
-            Some((planned, shape)) => self.effects.plan_run(planned, shape),
-            None => run.end(),
-        })
+        Ok(if lone || self.effects.batch.runs_chunks() { run.end() } else { self.list_steps(&run, rise) })
     }
 
     /// Whether requests are handed over that the step just decided may not have seen.

@@ -43,11 +43,11 @@ pub(crate) struct Settings {
     /// Whether each step's requests are selected anew, by rank.
     pub(crate) selects: bool,
     /// Whether a rule reads how long a prefill takes.
-    pub(crate) predicts: bool,
+    predicts: bool,
     /// How tokens are drafted, if they are.
     pub(crate) drafts: DraftSettings,
-    /// Whether the steps after one with prefills are planned when it starts.
-    pub(crate) plans: bool,
+    /// Whether steps of the decode set that are known start without the scheduler's stages.
+    pub(crate) skips_stages: bool,
 }
 
 /// The bytes of a request's KV.
@@ -60,8 +60,8 @@ pub(crate) struct KvBytes {
     pub(crate) layers: u32,
 }
 
-/// Whether the steps after one with prefills are planned when it starts.
-fn plans(config: &InstanceConfig, observed: &ObservedFields) -> bool {
+/// Whether steps of the decode set that are known start without the scheduler's stages.
+fn skips_stages(config: &InstanceConfig, observed: &ObservedFields) -> bool {
     let scheduler = &config.scheduler;
     observed.leap
         && !scheduler.holds_arrivals()
@@ -69,7 +69,6 @@ fn plans(config: &InstanceConfig, observed: &ObservedFields) -> bool {
         && config.tier.is_none()
         && config.pipeline.is_none()
         && observed.records.is_none()
-        && !observed.asked_again
 }
 
 impl Settings {
@@ -108,7 +107,7 @@ impl Settings {
             displaces_when,
             selects: config.scheduler.selects(),
             predicts: observed.prefills || ranks_read_prefill || buckets_read_prefill,
-            plans: plans(config, observed),
+            skips_stages: skips_stages(config, observed),
         }
     }
 
@@ -189,6 +188,11 @@ impl Settings {
     pub(crate) fn watermark(&self, admitted: u64) -> u64 {
         let applies = self.scheduler.watermark_when_idle || admitted > 0;
         if applies { self.scheduler.watermark_blocks } else { 0 }
+    }
+
+    /// Ticks that the prefill of a lone prompt takes; 0 where no rule reads that.
+    pub(crate) fn prefill_where_read(&self, prompt: u32) -> Ticks {
+        if self.predicts { self.predicted_prefill(prompt) } else { 0 }
     }
 
     /// Ticks that the prefill of a lone prompt takes.

@@ -95,16 +95,15 @@ impl Instance {
         self.batch.running() + self.queued() + self.transfers.receiving() - self.transfers.expected()
     }
 
+    /// Queued requests: those that do not run and are not swapped out.
+    pub(in crate::instance) fn queued_here(&self) -> u64 {
+        self.unfinished() - self.batch.running() - self.queues.swapped_out()
+    }
+
     /// Prompt tokens and output tokens so far, over the unfinished requests that were
     /// sent here, as of the last step that ended by `now`.
     pub(crate) fn outstanding_tokens(&self, now: Ticks) -> u64 {
-        self.observers.load.outstanding_tokens() + self.reader().growth_of(InstField::OutstandingTokens, now)
-    }
-
-    /// A lower bound of [`Self::outstanding_tokens`] until the step or run in progress
-    /// ends.
-    pub(crate) fn outstanding_tokens_at_least(&self) -> u64 {
-        self.observers.load.outstanding_tokens()
+        self.observers.load.outstanding_tokens() + self.reader().growth(now)
     }
 
     /// By how much a field grows in each step that the decode set takes alone while nothing else happens; `None` if it
@@ -151,8 +150,6 @@ impl Instance {
     /// A lower bound of a field now, if the field has one.
     pub(crate) fn at_least(&self, field: InstField) -> Option<f64> {
         match field {
-            // The end of a step that is not applied yet may have shortened it.
-            InstField::PrefillDelayS if self.run.planned().is_some() => None,
             InstField::PrefillDelayS => Some(seconds_at_least(self.observers.load.prefill_delay())),
             _ => self.at_start(field).map(whole),
         }
@@ -211,7 +208,7 @@ impl Instance {
         let held = match asking.place {
             Some((index, slot)) if index == self.settings.index as usize => {
                 let state = &self.requests[slot];
-                if state.phase == Phase::Decoding { view.blocks } else { state.blocks.count() }
+                if state.phase == Phase::Decoding { view.takes.blocks } else { state.blocks.count() }
             }
             _ => 0,
         };

@@ -38,7 +38,7 @@ impl Look<'_> {
     ) -> f64 {
         match field {
             InstField::KvTokens | InstField::GpuKvTokens | InstField::OutstandingTokens => {
-                whole(self.at_start(field).unwrap_or(0) + self.reader().growth_of(field, self.now))
+                whole(self.at_start(field).unwrap_or(0) + self.reader().growth(self.now))
             }
             InstField::CpuKvTokens => whole(self.kv.cpu_tokens()),
             InstField::FreeBlocks => whole(self.free_blocks(self.now)),
@@ -48,12 +48,12 @@ impl Look<'_> {
             }
             InstField::Fits => asking.map_or(0.0, |asking| f64::from(u8::from(self.fits(asking)))),
             InstField::Running => whole(self.batch.running()),
-            InstField::Waiting => whole(self.unfinished() - self.batch.running() - self.queues.swapped_out()),
+            InstField::Waiting => whole(self.queued_here()),
             InstField::Swapped => whole(self.queues.swapped_out()),
             InstField::Requests => whole(self.unfinished()),
             InstField::Arrived => whole(self.observers.flow.arrived()),
             InstField::ArrivedTokens => whole(self.observers.flow.arrived_tokens()),
-            InstField::Finished => whole(self.observers.stats.finished),
+            InstField::Finished => whole(self.observers.stats.requests.finished),
             InstField::FinishedTokens => whole(self.observers.flow.finished_tokens()),
             InstField::PrefillingRequests => whole(self.observers.load.prefilling()),
             InstField::DecodingRequests => whole(self.observers.load.decoding()),
@@ -117,7 +117,7 @@ impl Look<'_> {
 
     /// Blocks that the admissions of all queued requests need.
     fn waiting_blocks(&self) -> u64 {
-        let of = |slot: Slot| self.view(slot, self.now).blocks;
+        let of = |slot: Slot| self.view(slot, self.now).takes.blocks;
         let (_, offered) = self.transfers.wanted_blocks();
         offered
             + if let Some(ranking) = &self.ranking {
@@ -142,11 +142,11 @@ impl Look<'_> {
                 Some(BestQueued::Arrival(request)) => {
                     self.reader().admission_blocks(self.trace.prompt_tokens[request.index()])
                 }
-                Some(BestQueued::Slot(slot)) => self.view(slot, self.now).blocks,
+                Some(BestQueued::Slot(slot)) => self.view(slot, self.now).takes.blocks,
             };
         }
         if let Some(&slot) = self.queues.swapped().first() {
-            return self.view(slot, self.now).blocks;
+            return self.view(slot, self.now).takes.blocks;
         }
         if self.transfers.offered() > 0 {
             return self.transfers.wanted_blocks().0;
@@ -158,7 +158,7 @@ impl Look<'_> {
     /// Blocks that the admission of a request in the waiting queue needs.
     fn queued_blocks(&self, queued: Queued) -> u64 {
         match queued.slot {
-            Some(slot) => self.view(slot, self.now).blocks,
+            Some(slot) => self.view(slot, self.now).takes.blocks,
             None => self.reader().admission_blocks(self.trace.prompt_tokens[queued.request.index()]),
         }
     }

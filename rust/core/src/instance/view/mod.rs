@@ -12,5 +12,5 @@ mod token_intervals;
 pub(crate) use instance::Asking;
 pub(in crate::instance) use look::Look;
 pub(in crate::instance) use reader::Reader;
-pub(crate) use request::{OfRequest, RequestView, seconds, seconds_at_least, whole};
+pub(crate) use request::{InClass, OfRequest, RequestView, Stay, Takes, seconds, seconds_at_least, whole};
 pub(crate) use token_intervals::TokenIntervals;

@@ -3,25 +3,17 @@
 use super::Reader;
 use crate::hint::rare;
 use crate::instance::request::{Phase, Slot};
-use crate::policy::InstField;
 use crate::time::Ticks;
 
 impl Reader<'_> {
-    /// By how much such a field has grown since. `head`: what the chunks of the step in
-    /// progress add once it has ended.
-    pub(in crate::instance) fn growth(&self, now: Ticks, head: u64) -> u64 {
+    /// Tokens of the decode set in the steps that have ended by `now` and are not applied.
+    pub(in crate::instance) fn growth(&self, now: Ticks) -> u64 {
         let set = self.batch.decode_set();
         if set.width() > 1 {
             rare();
             return set.gained(self.run.single_steps_ended(now));
         }
-        let joining = self.batch.chunks().len() as u64;
-        self.run.growth(now, self.batch.decode_set().len(), head, joining)
-    }
-
-    pub(in crate::instance) fn growth_of(&self, field: InstField, now: Ticks) -> u64 {
-        let yields = field == InstField::OutstandingTokens;
-        self.growth(now, if yields { self.batch.chunks().len() as u64 } else { self.batch.inflight_tokens() })
+        self.run.ended(now) * set.len()
     }
 
     /// Context of the running requests, in tokens.

@@ -1,6 +1,6 @@
 //! The requests of an instance, as policies read them.
 
-use super::{OfRequest, RequestView};
+use super::{InClass, OfRequest, RequestView, Stay, Takes};
 use crate::instance::batch::Batch;
 use crate::instance::observers::Observers;
 use crate::instance::ranking::Ranking;
@@ -33,7 +33,7 @@ impl Reader<'_> {
     /// The view of a request, its blocks and reader included where they are read.
     pub(in crate::instance) fn view(&self, slot: Slot, ranking: Option<&Ranking>, now: Ticks) -> RequestView {
         let mut view = self.base_view(slot, ranking, now, 0);
-        view.blocks = self.seen_blocks(slot, view.computed, now);
+        view.takes.blocks = self.seen_blocks(slot, view.computed, now);
         if self.observers.readers.reads_slack() {
             view.deadline = self.deadline(slot);
         }
@@ -68,18 +68,17 @@ impl Reader<'_> {
             computed,
             decoding,
             running: state.phase.is_admitted(),
-            since: now,
-            joined: now,
             preemptions: state.preemptions,
-            prefill: if self.settings.predicts { self.settings.predicted_prefill(state.prompt) } else { 0 },
+            takes: Takes { prefill: self.settings.prefill_where_read(state.prompt), ..Takes::default() },
             ..RequestView::default()
         };
         if let Some(ranking) = ranking {
-            ranking.describe(slot, self.observers.stats.steps, &mut view);
+            ranking.describe(slot, self.observers.stats.work.steps, &mut view);
         } else {
             let times = &state.times;
-            view.since = if view.running { times.admitted_at } else { times.out_since.min(now) };
-            (view.attained, view.joined) = (times.attained, times.came_at);
+            let since = if view.running { times.admitted_at } else { times.out_since.min(now) };
+            view.stay = Stay { since, attained: times.attained, ..Stay::default() };
+            view.class.joined = times.came_at;
         }
         view
     }
@@ -93,12 +92,12 @@ impl Reader<'_> {
         trace: &Trace,
     ) -> RequestView {
         let view = RequestView::arriving(request, came, trace);
-        let predicts = self.settings.predicts;
+        let (blocks, prefill) =
+            (self.admission_blocks(view.prompt), self.settings.prefill_where_read(view.prompt));
         RequestView {
             now,
-            joined: now,
-            blocks: self.admission_blocks(view.prompt),
-            prefill: if predicts { self.settings.predicted_prefill(view.prompt) } else { 0 },
+            class: InClass { joined: now, ..view.class },
+            takes: Takes { blocks, prefill, ..view.takes },
             ..view
         }
     }

@@ -61,7 +61,11 @@ impl Look<'_> {
 
     /// Blocks of requests that have left and whose KV has not been read; a block that several share counts once.
     fn sending_blocks(&self) -> u64 {
-        if self.observers.stats.sent == 0 { 0 } else { self.blocks_of(|phase| phase == Phase::MigratingOut) }
+        if self.observers.stats.requests.sent == 0 {
+            0
+        } else {
+            self.blocks_of(|phase| phase == Phase::MigratingOut)
+        }
     }
 
     /// Blocks of requests that were accepted and whose KV is not here yet; likewise.
@@ -89,32 +93,31 @@ impl Look<'_> {
         } else if let Some(pipeline) = self.run.pipeline().filter(|pipeline| !pipeline.is_empty()) {
             self.add_in_progress(pipeline.uncounted(self.now), self.batch.kv_tokens(), &mut stats);
         } else if let Some(since) = self.run.standstill() {
-            let ticks = u128::from(self.now - since);
-            stats.running_ticks += ticks * u128::from(self.batch.running());
-            stats.kv_token_ticks += ticks * u128::from(self.batch.kv_tokens());
+            stats.occupancy.count_running(self.now - since, self.batch.running(), self.batch.kv_tokens());
         }
-        stats.count_waiting(self.waiting(), self.now);
+        stats.occupancy.count_waiting(self.waiting(), self.now);
         let moved = self.observers.moved(&stats).unwrap_or_default();
         let idle = u128::from(moved.idle_uw.unwrap_or(0)) * u128::from(self.now);
         let energy_aj = moved.work_aj.unwrap_or(0).saturating_add(idle);
+        let InstanceStats { work, requests, occupancy, memory, prefixes, .. } = stats;
         Sums {
-            steps: stats.steps,
-            busy_ticks: stats.busy_ticks,
-            prefill_tokens: stats.prefill_tokens,
-            decode_tokens: stats.decode_tokens,
-            finished: stats.finished,
-            dropped: stats.dropped,
-            preemptions: stats.preemptions,
-            sent: stats.sent,
-            received: stats.landed,
-            swapped_out_blocks: stats.swapped_out_blocks,
-            swapped_in_blocks: stats.swapped_in_blocks,
-            prefix_queries: stats.prefix_queries,
-            prefix_hits: stats.prefix_hits,
-            evictions: stats.evictions,
-            running_ticks: stats.running_ticks,
-            queued_ticks: stats.waiting_ticks,
-            kv_token_ticks: stats.kv_token_ticks,
+            steps: work.steps,
+            busy_ticks: work.busy_ticks,
+            prefill_tokens: work.prefill_tokens,
+            decode_tokens: work.decode_tokens,
+            finished: requests.finished,
+            dropped: requests.dropped,
+            preemptions: requests.preemptions,
+            sent: requests.sent,
+            received: requests.landed,
+            swapped_out_blocks: memory.swapped_out_blocks,
+            swapped_in_blocks: memory.swapped_in_blocks,
+            prefix_queries: prefixes.queries,
+            prefix_hits: prefixes.hits,
+            evictions: prefixes.evictions,
+            running_ticks: occupancy.running_ticks,
+            queued_ticks: occupancy.waiting_ticks,
+            kv_token_ticks: occupancy.kv_token_ticks,
             hbm_bytes: moved.hbm_bytes(),
             flops: moved.flops,
             link_bytes: moved.link_bytes,
@@ -124,9 +127,7 @@ impl Look<'_> {
 
     /// Adds ticks of the step or the batches in progress, in which requests hold `tokens` tokens of KV.
     fn add_in_progress(&self, ticks: Ticks, tokens: u64, stats: &mut InstanceStats) {
-        let since = u128::from(ticks);
-        stats.busy_ticks += ticks;
-        stats.running_ticks += since * u128::from(self.batch.running());
-        stats.kv_token_ticks += since * u128::from(tokens);
+        stats.work.busy_ticks += ticks;
+        stats.occupancy.count_running(ticks, self.batch.running(), tokens);
     }
 }

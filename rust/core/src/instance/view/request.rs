@@ -46,12 +46,32 @@ pub(crate) struct RequestView {
     pub(crate) decoding: bool,
     /// Whether it is admitted.
     pub(crate) running: bool,
+    /// Preemptions so far.
+    pub(crate) preemptions: u32,
+    /// When its reader runs out of tokens, if it has one.
+    pub(crate) deadline: Option<i128>,
+    /// How long it is admitted, or is not.
+    pub(crate) stay: Stay,
+    /// Its class and its level.
+    pub(crate) class: InClass,
+    /// The memory and the prefill that it takes.
+    pub(crate) takes: Takes,
+}
+
+/// How long a request is admitted, or is not.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Stay {
     /// Since when it is admitted, or is not.
     pub(crate) since: Ticks,
     /// Steps of its instance since then.
     pub(crate) idle_steps: u64,
     /// How long it was admitted before.
     pub(crate) attained: Ticks,
+}
+
+/// A request in its class of ranks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct InClass {
     /// When it entered its class, or came to the instance.
     pub(crate) joined: Ticks,
     /// Output tokens when it entered its class.
@@ -60,12 +80,25 @@ pub(crate) struct RequestView {
     pub(crate) quantum: u32,
     /// The level that it is at, and the ticks until that may change.
     pub(crate) level: (u32, Option<Ticks>),
-    /// Preemptions so far.
-    pub(crate) preemptions: u32,
+}
+
+impl InClass {
+    /// Quanta used up in the class by a request that has yielded `generated` tokens.
+    fn quanta(&self, generated: u32) -> u32 {
+        (generated - self.base).checked_div(self.quantum).unwrap_or(0)
+    }
+
+    /// Tokens until the quantum ends; `None` without quanta.
+    fn left_of_quantum(&self, generated: u32) -> Option<u32> {
+        (self.quantum > 0).then(|| self.quantum - (generated - self.base) % self.quantum)
+    }
+}
+
+/// The memory and the prefill that a request takes, as far as they are read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Takes {
     /// Blocks that it holds if it is admitted; else blocks that its admission needs.
     pub(crate) blocks: u64,
-    /// When its reader runs out of tokens, if it has one.
-    pub(crate) deadline: Option<i128>,
     /// Predicted ticks of its prefill alone.
     pub(crate) prefill: Ticks,
     /// Tokens of its prompt that the prefix cache has.
@@ -81,8 +114,8 @@ impl RequestView {
             // A trace that grows may be empty yet.
             prompt: trace.prompt_tokens.get(request.index()).copied().unwrap_or_default(),
             output: trace.output_tokens.get(request.index()).copied().unwrap_or_default(),
-            since: now,
-            joined: now,
+            stay: Stay { since: now, ..Stay::default() },
+            class: InClass { joined: now, ..InClass::default() },
             ..Self::default()
         }
     }
@@ -97,13 +130,15 @@ impl RequestView {
             ReqField::ArrivalS => Linear::fixed(seconds(trace.arrival[row])),
             ReqField::AgeS => clock(seconds(self.now - trace.arrival[row]), PER_TICK),
             ReqField::WaitingS | ReqField::IdleSteps if self.running => Linear::fixed(0.0),
-            ReqField::WaitingS => clock(seconds(self.now - self.since), PER_TICK),
-            ReqField::IdleSteps => Linear { value: whole(self.idle_steps), per_step: 1.0, per_tick: 0.0 },
-            ReqField::AttainedS if self.running => {
-                clock(seconds(self.attained + (self.now - self.since)), PER_TICK)
+            ReqField::WaitingS => clock(seconds(self.now - self.stay.since), PER_TICK),
+            ReqField::IdleSteps => {
+                Linear { value: whole(self.stay.idle_steps), per_step: 1.0, per_tick: 0.0 }
             }
-            ReqField::AttainedS => Linear::fixed(seconds(self.attained)),
-            ReqField::JoinedS => Linear::fixed(seconds(self.joined)),
+            ReqField::AttainedS if self.running => {
+                clock(seconds(self.stay.attained + (self.now - self.stay.since)), PER_TICK)
+            }
+            ReqField::AttainedS => Linear::fixed(seconds(self.stay.attained)),
+            ReqField::JoinedS => Linear::fixed(seconds(self.class.joined)),
             ReqField::PromptTokens => tokens(self.prompt, 0.0),
             ReqField::GeneratedTokens => tokens(self.generated, step),
             ReqField::ContextTokens => tokens(self.prompt + self.generated, step),
@@ -112,7 +147,7 @@ impl RequestView {
                 if self.decoding {
                     validity.within_steps(1);
                 }
-                Linear::fixed(whole(self.blocks))
+                Linear::fixed(whole(self.takes.blocks))
             }
             ReqField::Phase => {
                 if let Some(left) = self.steps_to_answer(trace) {
@@ -132,14 +167,14 @@ impl RequestView {
                 Linear::fixed(f64::from(self.quanta()))
             }
             ReqField::Level => {
-                if let Some(left) = self.level.1 {
+                if let Some(left) = self.class.level.1 {
                     validity.within_ticks(left);
                 }
-                Linear::fixed(f64::from(self.level.0))
+                Linear::fixed(f64::from(self.class.level.0))
             }
             ReqField::StoppedS if self.running => Linear::fixed(1e18),
-            ReqField::StoppedS if self.generated == 0 && self.attained == 0 => Linear::fixed(0.0),
-            ReqField::StoppedS => Linear::fixed(seconds(self.since)),
+            ReqField::StoppedS if self.generated == 0 && self.stay.attained == 0 => Linear::fixed(0.0),
+            ReqField::StoppedS => Linear::fixed(seconds(self.stay.since)),
             ReqField::Preemptions => tokens(self.preemptions, 0.0),
             ReqField::SlackS => {
                 let Some(deadline) = self.deadline else {
@@ -153,8 +188,8 @@ impl RequestView {
                 }
                 clock((deadline - i128::from(self.now)) as f64 / TICKS, -PER_TICK)
             }
-            ReqField::PrefillS => Linear::fixed(seconds(self.prefill)),
-            ReqField::CachedTokens => Linear::fixed(whole(self.cached)),
+            ReqField::PrefillS => Linear::fixed(seconds(self.takes.prefill)),
+            ReqField::CachedTokens => Linear::fixed(whole(self.takes.cached)),
             ReqField::Running => Linear::fixed(f64::from(u8::from(self.running))),
             ReqField::OutputTokens => tokens(self.output, 0.0),
             ReqField::RemainingTokens => tokens(self.output - self.generated, -step),
@@ -185,13 +220,12 @@ impl RequestView {
 
     /// Quanta used up in its class.
     pub(crate) fn quanta(&self) -> u32 {
-        (self.generated - self.base).checked_div(self.quantum).unwrap_or(0)
+        self.class.quanta(self.generated)
     }
 
     /// Steps until its quantum ends, if it is in the decode set.
     pub(crate) fn steps_to_quantum(&self) -> Option<u32> {
-        let counts = self.decoding && self.quantum > 0;
-        counts.then(|| self.quantum - (self.generated - self.base) % self.quantum)
+        self.class.left_of_quantum(self.generated).filter(|_| self.decoding)
     }
 }
 

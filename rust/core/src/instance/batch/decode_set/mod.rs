@@ -129,17 +129,7 @@ impl DecodeSet {
         }
     }
 
-    /// Whether the longest context is kept.
-    pub(crate) fn keeps_longest(&self) -> bool {
-        self.offsets.is_some()
-    }
-
-    /// Computed tokens of the longest member, where that is kept; else 0.
-    pub(crate) fn longest(&self) -> u64 {
-        self.longest_after(0)
-    }
-
-    /// As [`Self::longest`], once the set has taken `more` steps.
+    /// Computed tokens of the longest member once the set has taken `more` steps, where that is kept; else 0.
     pub(crate) fn longest_after(&self, more: u64) -> u64 {
         self.offsets.as_ref().map_or(0, |offsets| self.longest_of(offsets, more))
     }
@@ -391,7 +381,7 @@ mod tests {
                     }
                 }
                 set.forget_late_joiners();
-                let (kv, longest, needs) = (set.kv_tokens(), set.longest(), set.blocks_for(9));
+                let (kv, longest, needs) = (set.kv_tokens(), set.longest_after(0), set.blocks_for(9));
                 let end = start + series.total(k) as Ticks;
                 let slots = 0..(pairs.len() + usize::from(joins)) as Slot;
                 let left: Vec<_> = slots.map(|slot| {

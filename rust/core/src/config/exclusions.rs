@@ -1,0 +1,231 @@
+//! Mechanisms that are not modelled beside one another.
+//!
+//! Each pair is said once, in [`EXCLUSIONS`]. Conditions on one mechanism alone, and on the order of stages, are checked
+//! where the mechanism is configured.
+
+use super::{Admission, Allocation, Config, InstanceConfig, Preemption, QueueOrder};
+use crate::error::Error;
+
+/// Whether an instance of a configuration has a mechanism.
+type Given = fn(&Config, &InstanceConfig) -> bool;
+
+/// A mechanism that excludes others: whether an instance has it, and the words after "where" in a refusal.
+struct Other(Given, &'static str);
+
+/// A setting that others exclude.
+struct Exclusion {
+    /// Its path, behind that of its instance.
+    field: &'static str,
+    given: Given,
+    others: &'static [Other],
+    /// The rule beside any of the others, and the words for the value that breaks it.
+    must: (&'static str, &'static str),
+    /// Words on what a user may do, if that is not plain.
+    advice: fn(&InstanceConfig) -> String,
+}
+
+/// A setting that must be left out beside the others.
+const fn left_out(field: &'static str, given: Given, others: &'static [Other]) -> Exclusion {
+    Exclusion { field, given, others, must: ("must be null", "was given"), advice: |_| String::new() }
+}
+
+const AHEAD: Other = Other(|_, own| own.scheduler.schedule_ahead, "steps are decided ahead (schedule_ahead)");
+const LATE_ARRIVALS: Other =
+    Other(|_, own| own.scheduler.receive_interval > 1, "arrivals are not queued at once (receive_interval)");
+const RANKED: Other =
+    Other(|_, own| matches!(own.scheduler.order, QueueOrder::Ranked(_)), "requests are ranked");
+const DISPLACED: Other = Other(|_, own| own.scheduler.admission != Admission::Wait, "requests are displaced");
+const SELECTED: Other =
+    Other(|_, own| own.scheduler.selects(), "a stage selects the requests of each step by rank");
+const LAYERED: Other = Other(|_, own| own.scheduler.is_layered(), "prefills run by groups of layers");
+const SWAPPED: Other =
+    Other(|_, own| own.scheduler.preemption != Preemption::Recompute, "preempted requests are swapped out");
+const RESERVED: Other = Other(
+    |_, own| own.scheduler.output_reserve.is_some(),
+    "admissions leave room for outputs to come (output_reserve)",
+);
+const SIT_OUT: Other =
+    Other(|_, own| own.scheduler.decodes_sit_out(), "decodes sit out where they lack blocks");
+const DECODES_FIRST: Other = Other(
+    |_, own| own.scheduler.decodes_first,
+    "prefills are moved behind decodes after each step (decodes_first)",
+);
+const CHUNKS_VARY: Other =
+    Other(|_, own| own.scheduler.varying.chunk.is_some(), "the most tokens of a chunk vary");
+const PASSED_OVER: Other = Other(|_, own| own.scheduler.joining.is_limited(), "prompts are passed over");
+const CACHED: Other = Other(|_, own| own.scheduler.prefix_cache.is_some(), "prefixes are cached");
+const WHOLE_BLOCKS: Other =
+    Other(|_, own| own.scheduler.whole_block_chunks, "chunks are whole blocks (whole_block_chunks)");
+const DRAFTED: Other = Other(|_, own| own.speculation.is_some(), "tokens are drafted");
+const TIERED: Other = Other(|_, own| own.tier.is_some(), "chunks of prefixes are kept in tiers");
+const PIPELINED: Other = Other(|_, own| own.pipeline.is_some(), "stages have a batch each");
+const MIGRATED: Other = Other(|config, _| config.routing.may_migrate(), "requests may migrate");
+const MOVED: Other = Other(
+    |config, _| config.routing.may_migrate() || config.handover.is_some(),
+    "requests may migrate or are handed over",
+);
+const TOGETHER: Other = Other(|config, _| config.lockstep.is_some(), "instances step together");
+const PACED: Other = Other(|config, _| config.pace.is_some(), "readers have a pace");
+const RELAYED: Other = Other(|config, _| config.routers.relay.is_some(), "reports are relayed");
+
+/// Every pair, by the setting that is refused.
+const EXCLUSIONS: &[Exclusion] = &[
+    left_out("speculation", DRAFTED.0, &[SELECTED, RESERVED, WHOLE_BLOCKS]),
+    left_out("tier", TIERED.0, &[RELAYED, RANKED, PASSED_OVER, WHOLE_BLOCKS]),
+    left_out("tier.below", |_, own| own.below().is_some(), &[AHEAD, MOVED, TOGETHER]),
+    left_out("tier.below.prefetch", |_, own| own.prefetches(), &[AHEAD, LATE_ARRIVALS]),
+    left_out("scheduler.output_reserve", RESERVED.0, &[RANKED]),
+    left_out(
+        "scheduler.prompt_batch",
+        |_, own| own.scheduler.prompt_batch.is_some(),
+        &[SWAPPED, CACHED, PASSED_OVER],
+    ),
+    // The scheduler is whole by itself, and not with the rest of the instance or the cluster.
+    Exclusion {
+        must: ("must hold no prompts back (prompt_batch)", "did so"),
+        ..left_out(
+            "scheduler",
+            |_, own| own.scheduler.prompt_batch.is_some(),
+            &[MOVED, TOGETHER, PACED, DRAFTED, PIPELINED],
+        )
+    },
+    Exclusion {
+        advice: |own| {
+            let stages = own.pipeline.as_ref().map_or(0, |pipeline| pipeline.stages.len());
+            format!(
+                ": set pipelined to None or False, so that a batch passes all {stages} stages before the next one is formed"
+            )
+        },
+        ..left_out(
+            "pipeline",
+            PIPELINED.0,
+            &[
+                AHEAD,
+                LATE_ARRIVALS,
+                RANKED,
+                DISPLACED,
+                LAYERED,
+                SELECTED,
+                SWAPPED,
+                RESERVED,
+                SIT_OUT,
+                DECODES_FIRST,
+                DRAFTED,
+                TIERED,
+                MOVED,
+                TOGETHER,
+                PACED,
+            ],
+        )
+    },
+    Exclusion {
+        must: ("must be false", "was true"),
+        ..left_out("scheduler.whole_block_chunks", WHOLE_BLOCKS.0, &[SELECTED, LAYERED, SWAPPED, CHUNKS_VARY])
+    },
+    Exclusion {
+        must: ("must not be if the output fits", "was so"),
+        ..left_out(
+            "scheduler.allocation",
+            |_, own| own.scheduler.allocation == Allocation::ChunkIfOutputFits,
+            &[SELECTED, LAYERED, DISPLACED, SWAPPED, RESERVED],
+        )
+    },
+    Exclusion {
+        must: ("must not limit prompts", "did so"),
+        ..left_out("scheduler.joining", PASSED_OVER.0, &[SELECTED])
+    },
+    Exclusion {
+        must: ("must be 0", "was more"),
+        advice: |_| ": a request that comes with its KV is not passed over".to_owned(),
+        ..left_out(
+            "scheduler.joining.adapters",
+            |_, own| own.scheduler.joining.adapters > 0,
+            &[SWAPPED, MIGRATED],
+        )
+    },
+];
+
+impl Config {
+    /// Refuses the first setting of an instance beside which it has a mechanism that excludes the setting.
+    pub(super) fn check_exclusions(&self) -> Result<(), Error> {
+        for (i, own) in self.instances.iter().enumerate() {
+            for Exclusion { field, must: (must, was), given, others, advice } in EXCLUSIONS {
+                if given(self, own)
+                    && let Some(Other(_, words)) = others.iter().find(|other| other.0(self, own))
+                {
+                    let rule = format!("{must} where {words}, {was}{}", advice(own));
+                    return Err(Error::config(format!("instances[{i}].{field}"), rule));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Pace, PromptBatch, ReserveConfig};
+    use crate::engine::fixtures;
+
+    const SWAP: Preemption = Preemption::Swap { blocks: 9, out: 1, back: 1, overlapped: false };
+
+    /// The refusal of a configuration whose second instance, or which itself, is changed.
+    fn refusal(change: impl Fn(&mut Config)) -> Option<String> {
+        let mut config = fixtures::config(&[100, 100], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+        change(&mut config);
+        config.check_exclusions().err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_setting_is_refused_beside_a_mechanism_of_the_same_instance() {
+        let chunks = |config: &mut Config| config.instances[1].scheduler.whole_block_chunks = true;
+        assert_eq!(refusal(chunks), None);
+        let said = refusal(|config| {
+            chunks(config);
+            config.instances[0].scheduler.preemption = SWAP;
+        });
+        assert_eq!(said, None, "the other instance swaps");
+        let said = refusal(|config| {
+            chunks(config);
+            config.instances[1].scheduler.preemption = SWAP;
+        });
+        let expected = "instances[1].scheduler.whole_block_chunks: must be false where preempted requests are swapped out, \
+                        was true";
+        assert!(said.is_some_and(|said| said.contains(expected)));
+    }
+
+    #[test]
+    fn a_setting_is_refused_beside_a_mechanism_of_the_cluster() {
+        let said = refusal(|config| {
+            config.instances[1].scheduler.prompt_batch = Some(PromptBatch { tokens: 10, steps: 4 });
+            config.pace = Some(Pace { interval: 1, first: 1, ttft: None });
+        });
+        let expected = "instances[1].scheduler: must hold no prompts back (prompt_batch) where readers have a pace, did so";
+        assert!(said.is_some_and(|said| said.contains(expected)));
+    }
+
+    #[test]
+    fn outputs_that_must_fit_are_refused_beside_a_reserve_for_them() {
+        let fits =
+            |config: &mut Config| config.instances[0].scheduler.allocation = Allocation::ChunkIfOutputFits;
+        assert_eq!(refusal(fits), None);
+        let said = refusal(|config| {
+            fits(config);
+            let reserve = ReserveConfig { first: 1, least: 1, steps: 1, after: 1, clip: 1 };
+            config.instances[0].scheduler.output_reserve = Some(reserve);
+        });
+        let expected = "scheduler.allocation: must not be if the output fits where admissions leave room";
+        assert!(said.is_some_and(|said| said.contains(expected)));
+    }
+
+    #[test]
+    fn each_mechanism_is_named_once() {
+        for Exclusion { field, others, .. } in EXCLUSIONS {
+            let mut words: Vec<_> = others.iter().map(|other| other.1).collect();
+            words.sort_unstable();
+            words.dedup();
+            assert_eq!(words.len(), others.len(), "{field}");
+        }
+    }
+}
