@@ -53,6 +53,10 @@ const DECODES_FIRST: Other = Other(
 const CHUNKS_VARY: Other =
     Other(|_, own| own.scheduler.varying.chunk.is_some(), "the most tokens of a chunk vary");
 const PASSED_OVER: Other = Other(|_, own| own.scheduler.joining.is_limited(), "prompts are passed over");
+const TREE: Other = Other(
+    |_, own| own.scheduler.has_prefix_tree(),
+    "a radix tree has the cached prefixes (prefix_cache.tree)",
+);
 const CACHED: Other = Other(|_, own| own.scheduler.prefix_cache.is_some(), "prefixes are cached");
 const WHOLE_BLOCKS: Other =
     Other(|_, own| own.scheduler.whole_block_chunks, "chunks are whole blocks (whole_block_chunks)");
@@ -64,14 +68,18 @@ const MOVED: Other = Other(
     |config, _| config.routing.may_migrate() || config.handover.is_some(),
     "requests may migrate or are handed over",
 );
+const SENT_ON: Other = Other(
+    |config, _| config.routing.moves_requests() || config.handover.is_some(),
+    "requests leave their instance or are handed over",
+);
 const TOGETHER: Other = Other(|config, _| config.lockstep.is_some(), "instances step together");
 const PACED: Other = Other(|config, _| config.pace.is_some(), "readers have a pace");
 const RELAYED: Other = Other(|config, _| config.routers.relay.is_some(), "reports are relayed");
 
 /// Every pair, by the setting that is refused.
 const EXCLUSIONS: &[Exclusion] = &[
-    left_out("speculation", DRAFTED.0, &[SELECTED, RESERVED, WHOLE_BLOCKS]),
-    left_out("tier", TIERED.0, &[RELAYED, RANKED, PASSED_OVER, WHOLE_BLOCKS]),
+    left_out("speculation", DRAFTED.0, &[SELECTED, RESERVED, WHOLE_BLOCKS, TREE]),
+    left_out("tier", TIERED.0, &[RELAYED, RANKED, PASSED_OVER, WHOLE_BLOCKS, TREE]),
     left_out("tier.below", |_, own| own.below().is_some(), &[AHEAD, MOVED, TOGETHER]),
     left_out("tier.below.prefetch", |_, own| own.prefetches(), &[AHEAD, LATE_ARRIVALS]),
     left_out("scheduler.output_reserve", RESERVED.0, &[RANKED]),
@@ -112,11 +120,16 @@ const EXCLUSIONS: &[Exclusion] = &[
                 DECODES_FIRST,
                 DRAFTED,
                 TIERED,
+                TREE,
                 MOVED,
                 TOGETHER,
                 PACED,
             ],
         )
+    },
+    Exclusion {
+        must: ("must not cache prefixes in a radix tree", "did so"),
+        ..left_out("scheduler", TREE.0, &[SENT_ON])
     },
     Exclusion {
         must: ("must be false", "was true"),
@@ -165,7 +178,9 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Pace, PromptBatch, ReserveConfig};
+    use crate::config::{
+        Pace, PipelineConfig, PrefixCacheConfig, PrefixTreeConfig, PromptBatch, ReserveConfig,
+    };
     use crate::engine::fixtures;
 
     const SWAP: Preemption = Preemption::Swap { blocks: 9, out: 1, back: 1, overlapped: false };
@@ -202,6 +217,31 @@ mod tests {
             config.pace = Some(Pace { interval: 1, first: 1, ttft: None });
         });
         let expected = "instances[1].scheduler: must hold no prompts back (prompt_batch) where readers have a pace, did so";
+        assert!(said.is_some_and(|said| said.contains(expected)));
+    }
+
+    #[test]
+    fn a_radix_tree_is_refused_where_requests_are_handed_over_or_tokens_drafted() {
+        let tree = |config: &mut Config| {
+            let tree = Some(PrefixTreeConfig { passes: 32, most: 128 });
+            let cache = PrefixCacheConfig { unknown_first: true, evict: None, tree };
+            config.instances[1].scheduler.prefix_cache = Some(cache);
+        };
+        assert_eq!(refusal(tree), None);
+        let said = refusal(|config| {
+            tree(config);
+            config.instances[1].pipeline =
+                Some(PipelineConfig { stages: vec![1], batches: 2, empty_batches: false });
+        });
+        assert!(
+            said.is_some_and(|said| said.contains("instances[1].pipeline: must be null where a radix tree"))
+        );
+        let said = refusal(|config| {
+            tree(config);
+            let json = r#"{"on_arrival": {"rule": "round_robin"}, "on_prefilled": {"rule": "round_robin"}}"#;
+            config.routing = serde_json::from_str(json).expect("a routing");
+        });
+        let expected = "instances[1].scheduler: must not cache prefixes in a radix tree where requests leave";
         assert!(said.is_some_and(|said| said.contains(expected)));
     }
 

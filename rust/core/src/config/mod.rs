@@ -194,7 +194,6 @@ impl Config {
         self.check_ahead()?;
         self.check_stores()?;
         self.check_pipelines()?;
-        self.check_prefix_trees()?;
         self.check_overlap()?;
         self.check_routing()
     }

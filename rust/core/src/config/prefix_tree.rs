@@ -1,8 +1,7 @@
-//! The settings beside which a radix tree of cached prefixes is modelled.
+//! The settings that a radix tree of cached prefixes needs.
 
+use super::SchedulerConfig;
 use super::composition::Breach;
-use super::{Config, SchedulerConfig};
-use crate::error::Error;
 
 impl SchedulerConfig {
     /// Whether a radix tree has the cached prefixes.
@@ -30,55 +29,25 @@ impl SchedulerConfig {
     }
 }
 
-impl Config {
-    /// Refuses what is not modelled beside a tree, of its instance and of the cluster.
-    pub(super) fn check_prefix_trees(&self) -> Result<(), Error> {
-        let trees = |instance: &super::InstanceConfig| instance.scheduler.has_prefix_tree();
-        for (i, instance) in self.instances.iter().enumerate().filter(|(_, instance)| trees(instance)) {
-            let given = [
-                (instance.tier.is_some(), format!("instances[{i}].tier")),
-                (instance.speculation.is_some(), format!("instances[{i}].speculation")),
-                (instance.pipeline.is_some(), format!("instances[{i}].pipeline")),
-                (self.handover.is_some(), "handover".to_owned()),
-            ];
-            if let Some((_, field)) = given.into_iter().find(|(given, _)| *given) {
-                let rule = format!(
-                    "must be null where a radix tree has the cached prefixes of an instance, as instances[{i}], was given"
-                );
-                return Err(Error::config(field, rule));
-            }
-            if self.routing.moves_requests() {
-                let rule = "must not cache prefixes in a radix tree where requests may migrate";
-                return Err(Error::config(format!("instances[{i}]"), rule));
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::config::{PipelineConfig, PrefixCacheConfig, PrefixTreeConfig, ReserveConfig};
+    use super::*;
+    use crate::config::{PrefixCacheConfig, PrefixTreeConfig, ReserveConfig};
     use crate::engine::fixtures;
 
     #[test]
-    fn what_is_not_modelled_beside_a_tree_is_refused() {
-        let mut config = fixtures::config(&[100], r#"{"on_arrival": {"rule": "round_robin"}}"#);
-        assert_eq!(config.check_prefix_trees(), Ok(()));
+    fn a_tree_needs_a_reserve_and_evicts_its_leaves() {
+        let config = fixtures::config(&[100], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+        let mut scheduler = config.instances[0].scheduler.clone();
+        assert_eq!(scheduler.check_prefix_tree(), Ok(()));
         let tree = Some(PrefixTreeConfig { passes: 32, most: 128 });
-        let cache = PrefixCacheConfig { unknown_first: true, evict: None, tree };
-        config.instances[0].scheduler.prefix_cache = Some(cache);
-        let said = |config: &crate::config::Config| {
-            let breach = config.instances[0].scheduler.check_prefix_tree().err();
-            breach.map(|(field, _)| field)
-        };
-        assert_eq!(said(&config), Some("prefix_cache.tree"), "without a reserve");
-        let reserve = ReserveConfig { first: 1, least: 1, steps: 1, after: 1, clip: 1 };
-        config.instances[0].scheduler.output_reserve = Some(reserve);
-        assert_eq!((said(&config), config.check_prefix_trees()), (None, Ok(())));
-        config.instances[0].pipeline =
-            Some(PipelineConfig { stages: vec![1], batches: 2, empty_batches: false });
-        let error = config.check_prefix_trees().expect_err("batches in a pipeline are refused").to_string();
-        assert!(error.contains("instances[0].pipeline: must be null where a radix tree"), "{error}");
+        scheduler.prefix_cache = Some(PrefixCacheConfig { unknown_first: true, evict: None, tree });
+        let refused =
+            |scheduler: &SchedulerConfig| scheduler.check_prefix_tree().err().map(|(field, _)| field);
+        assert_eq!(refused(&scheduler), Some("prefix_cache.tree"));
+        scheduler.output_reserve = Some(ReserveConfig { first: 1, least: 1, steps: 1, after: 1, clip: 1 });
+        assert_eq!(refused(&scheduler), None);
+        scheduler.prefix_cache = Some(PrefixCacheConfig { unknown_first: false, evict: None, tree });
+        assert_eq!(refused(&scheduler), Some("prefix_cache.unknown_first"));
     }
 }
