@@ -232,6 +232,11 @@ pub enum Moment {
 }
 
 impl Rule {
+    /// Whether it compares counts that every instance keeps, and evaluates no field.
+    pub(crate) fn counts(&self) -> bool {
+        matches!(self, Self::FewestRequests { .. } | Self::FewestTokens { .. })
+    }
+
     /// The roles that the picked instance may have, if a rule that counts or takes turns names them.
     pub(crate) fn within(&self) -> Option<&[u32]> {
         match self {

@@ -186,6 +186,11 @@ impl Cluster {
         self.outstanding[index]
     }
 
+    /// The first instance with the fewest requests that were sent to it and are not finished.
+    pub(super) fn fewest_outstanding(&self) -> Option<usize> {
+        (0..self.outstanding.len()).min_by_key(|&index| self.outstanding[index])
+    }
+
     /// The knowledge that routers have of the instances.
     pub(super) fn known(&self) -> &Known {
         &self.known

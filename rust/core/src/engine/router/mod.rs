@@ -9,6 +9,7 @@ mod books;
 mod callback;
 mod draws;
 mod equals;
+mod least_loaded;
 mod pick;
 mod random;
 mod softmax;
@@ -23,6 +24,7 @@ use books::Books;
 use draws::Draws;
 pub(super) use draws::mix;
 use equals::Memory;
+use least_loaded::least_loaded;
 use pick::LowerBound;
 use random::WyRand;
 use turns::{next_in_turn, next_of};
@@ -214,6 +216,28 @@ impl Router {
         cluster: &mut Cluster,
         now: Ticks,
     ) -> Result<Decision, Error> {
+        let counts = matches!(rule, Rule::FewestRequests { within: None }) && self.uniform;
+        if counts && !cluster.known().is_reported() && self.watch.is_none() {
+            return Ok(Decision::of(cluster.fewest_outstanding()));
+        }
+        self.decide_by_rule(rule, row, cluster, now)
+    }
+
+    /// See [`Self::decide_on_arrival`].
+    #[inline(never)]
+    fn decide_by_rule(
+        &mut self,
+        rule: &Rule,
+        row: usize,
+        cluster: &mut Cluster,
+        now: Ticks,
+    ) -> Result<Decision, Error> {
+        if rule.counts() && !cluster.known().is_reported() && self.watch.is_none() {
+            let trace = cluster.trace();
+            let (prompt, output) = (trace.prompt_tokens[row], trace.output_tokens[row]);
+            let asked = (prompt, output, trace.model_of(row));
+            return Ok(Decision::of(self.fewest(rule, asked, cluster, now)));
+        }
         let view = RequestView::arriving(RequestNumber(row as u32), now, cluster.trace());
         self.decide(rule, &Asking { view: &view, place: None }, cluster, now)
     }
@@ -329,7 +353,7 @@ impl Router {
             }
             Rule::RoundRobin { turn, within } => Ok(self.in_turn(*turn, within.as_deref(), view)),
             Rule::FewestRequests { .. } | Rule::FewestTokens { .. } => {
-                Ok(Decision::of(self.fewest(rule, view)))
+                Ok(Decision::of(self.fewest_known(rule, view)))
             }
             Rule::Stay { when } => Ok(stay(when.as_ref(), view)),
             Rule::Call { index } => Ok(Decision::of(self.call(*index, view)?)),
@@ -374,7 +398,8 @@ impl Router {
     #[inline(never)]
     fn by_hash(&mut self, key: AffinityKey, within: Option<&[u32]>, view: &RouterView) -> Decision {
         let hash = affinity::hash_of(key, view.asked(), view.cluster().trace());
-        let able = pick::able(within, view, self.uniform, (&self.all, &mut self.able)).iter().copied();
+        pick::list_able(within, view, self.uniform, &mut self.able);
+        let able = self.able.iter().copied();
         Decision::of(hash.and_then(|hash| affinity::instance_for(hash, able)))
     }
 
@@ -387,24 +412,53 @@ impl Router {
 
     /// The instance with the fewest outstanding requests or tokens, as of now or by the latest report.
     #[inline(never)]
-    fn fewest(&mut self, rule: &Rule, view: &mut RouterView) -> Option<usize> {
-        let tokens = matches!(rule, Rule::FewestTokens { .. });
-        let able = pick::able(rule.within(), view, self.uniform, (&self.all, &mut self.able)).iter().copied();
+    fn fewest_known(&mut self, rule: &Rule, view: &mut RouterView) -> Option<usize> {
         if view.is_reported() {
-            let field = if tokens { InstField::OutstandingTokens } else { InstField::Requests };
-            return able.min_by_key(|&i| sort_key_of(view.field(i, field, 0)));
+            return self.fewest_reported(rule, view);
         }
-        let (cluster, now) = (view.cluster(), view.now());
-        if tokens {
-            able.min_by_key(|&i| cluster.instance(i).outstanding_tokens(now))
-        } else {
-            able.min_by_key(|&i| cluster.outstanding(i))
+        let (prompt, output) = view.lengths();
+        self.fewest(rule, (prompt, output, view.model()), view.cluster(), view.now())
+    }
+
+    /// The instance with the fewest outstanding requests or tokens, by a rule that compares these.
+    #[inline(never)]
+    fn fewest(
+        &mut self,
+        rule: &Rule,
+        (prompt, output, model): (u32, u32, u32),
+        cluster: &Cluster,
+        now: Ticks,
+    ) -> Option<usize> {
+        let uniform = self.uniform;
+        let refuses = |i: usize| cluster.instance(i).settings().refuses(prompt, output, model);
+        let serves = |&i: &usize| uniform || refuses(i) == Reason::None;
+        match rule.within() {
+            None => least_loaded(rule, (0..cluster.len()).filter(serves), cluster, now),
+            Some(roles) => {
+                self.able.clear();
+                cluster.roles().list(roles, &mut self.able);
+                least_loaded(rule, self.able.iter().copied().filter(serves), cluster, now)
+            }
         }
+    }
+
+    /// As [`Self::fewest`], by the latest report.
+    fn fewest_reported(&mut self, rule: &Rule, view: &mut RouterView) -> Option<usize> {
+        let tokens = matches!(rule, Rule::FewestTokens { .. });
+        let field = if tokens { InstField::OutstandingTokens } else { InstField::Requests };
+        pick::list_able(rule.within(), view, self.uniform, &mut self.able);
+        self.able.iter().copied().min_by_key(|&i| sort_key_of(view.field(i, field, 0)))
     }
 
     /// The lowest instance of a pick, if it is accepted.
     fn best(&mut self, pick: &Pick, view: &mut RouterView) -> Option<usize> {
-        let able = pick::able(pick.within.as_deref(), view, self.uniform, (&self.all, &mut self.able));
+        let able = if self.uniform && pick.within.is_none() {
+            self.all.as_slice()
+        } else {
+            rare();
+            pick::list_able(pick.within.as_deref(), view, self.uniform, &mut self.able);
+            self.able.as_slice()
+        };
         let picked = if let Some(softmax) = &pick.softmax {
             let random = &mut self.desks[view.router()].random[softmax.number];
             softmax::drawn(pick, softmax.temperature, view, able, random)?

@@ -1,6 +1,5 @@
 //! Picks the lowest instance by keys.
 
-use crate::hint::rare;
 use crate::policy::{Expr, Field, InstField, InstanceRef, Pick, Scope, sort_key_now};
 
 /// The instances as a pick reads them.
@@ -25,24 +24,19 @@ pub(in crate::engine) trait Candidates: Scope {
     fn holds(&mut self, condition: &Expr) -> bool;
 }
 
-/// The instances of these pools, or all, that could serve the request, in order. `uniform`: every instance refuses the same
-/// requests, so that all of them serve this one. `all`: every instance. `room`: room for a list.
-pub(super) fn able<'a, V: Candidates>(
+/// Lists the instances of these pools, or all, that could serve the request, in order. `uniform`: every instance refuses
+/// the same requests, so that all of them serve this one.
+pub(super) fn list_able<V: Candidates>(
     within: Option<&[u32]>,
     view: &V,
     uniform: bool,
-    (all, room): (&'a [usize], &'a mut Vec<usize>),
-) -> &'a [usize] {
-    if uniform && within.is_none() {
-        return all;
-    }
-    rare();
-    room.clear();
-    view.members(within, room);
+    into: &mut Vec<usize>,
+) {
+    into.clear();
+    view.members(within, into);
     if !uniform {
-        room.retain(|&index| view.serves(index));
+        into.retain(|&index| view.serves(index));
     }
-    room
 }
 
 /// The lowest of the `able` instances by the keys of `pick`; if several are equal, the first. `bounds`: room for a bound
@@ -313,15 +307,15 @@ mod tests {
             let expected = allowed.min_by_key(|(i, fake)| (key(fake), *i)).map(|(i, _)| i);
             let uniform = instances.iter().all(|fake| fake.serves);
             let mut view = Fakes { instances, candidate: 0 };
-            let (all, mut room) = ((0..view.instances()).collect::<Vec<_>>(), Vec::new());
-            let able = able(pick.within.as_deref(), &view, uniform, (&all, &mut room));
-            prop_assert_eq!(lowest(&pick, &mut view, able, &mut Vec::new()), expected);
+            let mut able = Vec::new();
+            list_able(pick.within.as_deref(), &view, uniform, &mut able);
+            prop_assert_eq!(lowest(&pick, &mut view, &able, &mut Vec::new()), expected);
             // As the first of those that are equal, and with all instances drawn.
             let (mut turn, mut draws) = (0, Draws::new(1, 0));
             let mut memory = Memory { turn: &mut turn, draws: &mut draws, row: 0 };
-            prop_assert_eq!(equals::lowest(&pick, &mut view, able, &mut memory), expected);
+            prop_assert_eq!(equals::lowest(&pick, &mut view, &able, &mut memory), expected);
             let drawn = Pick { among: Some(100), ..pick.clone() };
-            let picked = equals::lowest(&drawn, &mut view, able, &mut memory);
+            let picked = equals::lowest(&drawn, &mut view, &able, &mut memory);
             let key_of = |picked: Option<usize>| picked.map(|i| key(&view.instances[i]));
             prop_assert_eq!(key_of(picked), key_of(expected));
         }

@@ -120,6 +120,11 @@ impl<'a> RouterView<'a> {
         self.now
     }
 
+    /// The tokens of the request's prompt and output.
+    pub(super) fn lengths(&self) -> (u32, u32) {
+        (self.request.view.prompt, self.request.view.output)
+    }
+
     /// The router that is asked.
     pub(super) fn router(&self) -> usize {
         self.router.unwrap_or(0)
