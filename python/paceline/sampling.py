@@ -17,7 +17,7 @@ from paceline._check import said
 from paceline._clock import TICKS_PER_SECOND
 from paceline.errors import ConfigError
 
-__all__ = ["MOST_ROWS", "Sample", "sample_from_text", "sample_to_wire", "warn_if_longer"]
+__all__ = ["Sample"]
 
 MOST_ROWS: Final = 2**21
 """The most rows of a timeline. A row takes about 400 bytes while a replay runs."""

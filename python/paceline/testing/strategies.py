@@ -327,7 +327,8 @@ def _of_other_engines(draw: st.DrawFn, kind: str, tokens: int, seqs: int, routin
     order = draw(st.sampled_from(orders))
     return shelf.sglang(
         schedule_policy=order,
-        chunked_prefill_size=tokens,
+        # Prompts are charged in whole blocks, of which one must fit into a step.
+        chunked_prefill_size=max(tokens, *_BLOCK_TOKENS),
         max_running_requests=seqs,
         prefix_caching=order == "lpm" or draw(st.booleans()),
         routing=routing,
