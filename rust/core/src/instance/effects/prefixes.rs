@@ -136,14 +136,6 @@ impl Effects<'_> {
         self.on.batch.append_rows(&decoding, false);
     }
 
-    /// Evicts from a tree what the blocks of a step take that were allocated, and `room` blocks more.
-    pub(in crate::instance) fn settle_prefixes(&mut self, room: u64) {
-        if let Some(tree) = self.on.kv.tree_mut() {
-            rare();
-            tree.make_room(room);
-        }
-    }
-
     /// Evicts from a tree what the decode set has allocated for its next `steps` steps. Before the last of them a block for
     /// each decode holds nothing, where blocks have several tokens.
     pub(in crate::instance) fn settle_decodes(&mut self, steps: u64) {
@@ -154,7 +146,7 @@ impl Effects<'_> {
         let set = self.on.batch.decode_set();
         let latest = set.blocks_for(steps) - set.blocks_for(steps - 1);
         let decodes = if self.on.settings.block.tokens() > 1 { set.len() } else { 0 };
-        self.settle_prefixes(decodes.saturating_sub(latest));
+        self.make_room(decodes.saturating_sub(latest));
     }
 
     /// Evicts all from a tree that no request holds.

@@ -15,11 +15,7 @@ impl Stages<'_> {
             return;
         }
         rare();
-        let requests = &self.effects.requests;
-        let continues = |&slot: &_| requests[slot].phase == Phase::Prefilling;
-        if self.seats_taken() < self.effects.settings.scheduler.max_num_seqs
-            || self.effects.batch.outside().iter().any(continues)
-        {
+        if self.seats_taken() < self.effects.settings.scheduler.max_num_seqs || self.continues_prompts() {
             self.effects.use_queued_prefixes();
         }
     }
@@ -34,7 +30,7 @@ impl Stages<'_> {
         rare();
         let block = self.effects.settings.block;
         if block.tokens() == 1 {
-            self.effects.settle_prefixes(0);
+            self.effects.make_room(0);
             return;
         }
         let set = self.effects.batch.decode_set();
@@ -50,7 +46,7 @@ impl Stages<'_> {
             }
         }
         let of_prompts = (block.needed_for(tokens) + prompts).saturating_sub(taken + grown);
-        self.effects.settle_prefixes(of_prompts.max(decoding.saturating_sub(grown)));
+        self.effects.make_room(of_prompts.max(decoding.saturating_sub(grown)));
     }
 
     /// Makes room for the coming tokens of the decodes that are left after a preemption. Those of the first `reached`
