@@ -54,6 +54,12 @@ pub enum Error {
         /// When the first step starts that there is no room for.
         at: Ticks,
     },
+    /// The state of a replay cannot be kept, or be taken up again.
+    #[error("checkpoint: {rule}")]
+    Checkpoint {
+        /// The rule that was broken.
+        rule: String,
+    },
     /// Requests are left that will never generate another token.
     #[error("instances[{instance}] makes no progress at {} s: {rule}", *.at as f64 / TICKS_PER_SECOND as f64)]
     NoProgress {

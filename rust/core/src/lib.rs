@@ -42,6 +42,7 @@
 
 #![forbid(unsafe_code)]
 
+mod checkpoint;
 mod collections;
 mod config;
 pub mod cost;

@@ -3,10 +3,12 @@
 //! All closed forms with which a run of steps is simulated at once, in integers, so that it ends at the same tick as if
 //! it were simulated step by step.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::Ticks;
 
 /// The lengths of consecutive steps, as an arithmetic series.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Series {
     /// Length of the first step.
     pub first: Ticks,

@@ -202,7 +202,8 @@ proptest! {
         let Some(whole) = leaps_as_it_steps(&case)? else { return Ok(()) };
         let parsed = Config::from_json(config(&case, true).as_bytes()).unwrap();
         let rows = |rows| trace(&case, rows);
-        let (parts, streamed) = support::streamed::replay(&parsed, rows, (case.requests.len(), chunk)).unwrap();
+        let cut = support::streamed::Cut { all: case.requests.len(), chunk, resumes: chunk % 2 == 0 };
+        let (parts, streamed) = support::streamed::replay(&parsed, rows, cut).unwrap();
         prop_assert_eq!(support::streamed::bits(parts), support::streamed::bits(vec![whole.columns]));
         prop_assert_eq!((&streamed.gaps, &streamed.stats), (&whole.gaps, &whole.stats));
         prop_assert_eq!((streamed.end, streamed.events), (whole.end, whole.events));

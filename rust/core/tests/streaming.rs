@@ -73,14 +73,15 @@ proptest! {
         mut requests in prop::collection::vec(
             (0u64..6_000, 1u32..40, 1u32..12, 0u64..4, prop::option::of(0u64..900)), 1..60,
         ),
-        (blocks, ahead, hold) in (14u64..30, any::<bool>(), any::<bool>()), chunk in 1usize..9,
+        (blocks, ahead, hold) in (14u64..30, any::<bool>(), any::<bool>()), chunk in 1usize..9, resumes in any::<bool>(),
     ) {
         requests.sort_by_key(|request| request.0);
         let (config, all) = (config(blocks, ahead, hold), requests.len());
         let mut simulation = Simulation::new(&config, trace(&requests, 0..all)).unwrap();
         while !simulation.advance(10_000).unwrap() {}
         let whole = simulation.into_outcome();
-        let (parts, last) = support::streamed::replay(&config, |rows| trace(&requests, rows), (all, chunk)).unwrap();
+        let cut = support::streamed::Cut { all, chunk, resumes };
+        let (parts, last) = support::streamed::replay(&config, |rows| trace(&requests, rows), cut).unwrap();
         prop_assert_eq!(support::streamed::bits(parts), support::streamed::bits(vec![whole.columns]));
         prop_assert_eq!((&last.gaps, &last.stats), (&whole.gaps, &whole.stats));
         prop_assert_eq!((last.end, last.events), (whole.end, whole.events));
@@ -102,6 +103,34 @@ fn rows_out_of_order_are_refused_and_change_nothing() {
     stream.end_trace();
     while !stream.advance(100).unwrap() {}
     assert_eq!(stream.take_ended(1).status, [0, 0]);
+}
+
+#[test]
+fn a_state_is_refused_that_is_damaged_or_of_another_configuration() {
+    let requests: Vec<Request> = (0..9).map(|at| (at * 50, 9, 20, at % 3, None)).collect();
+    let mut stream = Stream::new(config(20, false, false), trace(&requests, 0..0), None).unwrap();
+    stream.extend(trace(&requests, 0..9)).unwrap();
+    while !stream.advance(100).unwrap() {}
+    let state = stream.checkpoint().unwrap();
+    let refused = |config: Config, state: &[u8]| {
+        Stream::resume(config, trace(&requests, 0..0), state).unwrap_err().to_string()
+    };
+    for end in [0, 1, state.len() / 2, state.len() - 1] {
+        let error = refused(config(20, false, false), &state[..end]);
+        assert!(
+            error.starts_with("checkpoint: must be the state of a replay of this configuration"),
+            "{error}"
+        );
+    }
+    let more = refused(config(20, false, false), &[&state[..], &[0]].concat());
+    assert!(more.ends_with("was damaged: there are bytes after its end"), "{more}");
+    let text = format!(
+        r#"{{"instances": [{}], "routing": {{"on_arrival": {{"rule": "round_robin"}}}}, "until": null, "leap": true,
+            "record_decisions": false}}"#,
+        support::instance(20, "arrival")
+    );
+    let alone = refused(Config::from_json(text.as_bytes()).unwrap(), &state);
+    assert!(alone.contains("was damaged"), "{alone}");
 }
 
 #[test]

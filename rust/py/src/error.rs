@@ -25,6 +25,7 @@ pub(crate) fn raise(error: &paceline_core::Error) -> PyErr {
         Error::RecordFull { .. } => exceptions::ConfigError::new_err(format!(
             "record: {text}; end the window before, or raise the limit: PACELINE_LIMITS=recorded=N in the environment"
         )),
+        Error::Checkpoint { .. } => exceptions::ResultError::new_err(text),
         Error::NoProgress { .. } => exceptions::NoProgressError::new_err(text),
     }
 }

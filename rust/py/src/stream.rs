@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::call::{Raised, Routers};
 use crate::enter::{REPORT, advance, between_slices};
@@ -64,6 +64,28 @@ impl Stream {
                 .and_then(|config| paceline_core::Stream::new(config, columns, calls))
                 .map_err(|error| raise(&error))?;
             Ok(Self { running: Mutex::new(Some(Running { engine, reported: Instant::now() })), raised })
+        })
+    }
+
+    /// Opens a replay that goes on from a state, of a configuration without routers of Python's.
+    #[staticmethod]
+    fn resume(config: &[u8], columns: &Bound<'_, PyAny>, state: &[u8]) -> PyResult<Self> {
+        guarded(|| {
+            let columns = crate::columns::trace(columns)?;
+            let engine = paceline_core::Config::from_json(config)
+                .and_then(|config| paceline_core::Stream::resume(config, columns, state))
+                .map_err(|error| raise(&error))?;
+            let running = Running { engine, reported: Instant::now() };
+            Ok(Self { running: Mutex::new(Some(running)), raised: Raised::default() })
+        })
+    }
+
+    /// Returns the state, from which `resume` goes on.
+    fn checkpoint<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.with(|running| {
+            let engine = &mut running.engine;
+            let state = py.detach(move || engine.checkpoint()).map_err(|error| raise(&error))?;
+            Ok(PyBytes::new(py, &state))
         })
     }
 

@@ -27,16 +27,23 @@ def covers(case: Case) -> bool:
 
 
 def broken(replayed: Replayed, number: int) -> Iterator[Failure]:
-    """Give the requests of a replay in drawn chunks, and compare the outcomes bit by bit."""
+    """Give the requests of a replay in drawn chunks, and compare the outcomes bit by bit.
+
+    In every second case each chunk is given to a replay that resumes from the state of the one before.
+    """
     case, source = replayed.case, random.Random(number)
+    resumes = source.random() < 0.5
     coded = outside.Coded(case)
     config = {**case.config, "leap": replayed.leap, "record_decisions": False}
-    engine = _core.Stream(msgspec.json.encode(config), coded.empty())
+    text = msgspec.json.encode(config)
+    engine = _core.Stream(text, coded.empty())
     parts = []
     for start, end in _chunks(len(case.requests), source):
         engine.extend(coded.of(case.requests[start:end]))
         engine.advance()
         parts.append(engine.take_ended(source.choice((1, 1, 3))))
+        if resumes:
+            engine = _core.Stream.resume(text, coded.empty(), engine.checkpoint())
     engine.extend(None)
     engine.advance()
     parts.append(engine.take_ended(1))

@@ -2,10 +2,11 @@
 
 use std::ops::{Index, IndexMut, Range};
 
+use serde::{Deserialize, Serialize};
 /// Values by row. Rows keep their numbers: once those before `base` are forgotten, only their values are gone.
 ///
 /// A replay whose requests are streamed forgets those that have ended, so that a column takes memory for the others only.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Column<T> {
     /// The first row that is kept.
     base: usize,

@@ -1,5 +1,7 @@
 //! Ids in order of keys that change.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Column, Id};
 
 /// The position of an id that has no key.
@@ -9,7 +11,7 @@ const ABSENT: u32 = u32::MAX;
 ///
 /// Reading the first id takes one load; setting or removing a key takes the logarithm of the number of ids. Each id
 /// has at most one entry, and no entry is outdated. If keys are equal, the lower id is first.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct IndexedHeap<K> {
     /// The keys and their ids, each after its parent.
     heap: Vec<(K, Id)>,

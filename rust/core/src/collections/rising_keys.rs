@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Column, Id, IndexedHeap};
 use crate::time::{NEVER, Ticks};
 
@@ -12,7 +14,7 @@ pub(crate) type DueTimes = RisingKeys<Ticks>;
 ///
 /// An id whose key is after all others is appended, and taken from the front: both in constant time. Removing one from
 /// the middle leaves an empty place. Ids that are set out of order are in a heap.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RisingKeys<K> {
     /// Ids in order, the first of which is present, with the number of their place.
     line: VecDeque<(K, Id, u64)>,

@@ -4,6 +4,8 @@
 //! levels says which steps have ids, so that setting, removing and finding the next due id take a handful of
 //! instructions, however many ids there are.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Id, IndexedHeap};
 
 /// Steps in the ring: one bit each in `WORDS` words, which have one bit each in one more word.
@@ -20,7 +22,7 @@ const NEVER: u64 = u64::MAX;
 const FAR: u64 = u64::MAX - 1;
 
 /// Ids by the step at which they are due; each id is due at one step at most. One line of a processor's cache.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[repr(align(64))]
 pub(crate) struct StepWheel {
     /// The ring covers the steps from this one to the one before `base + STEPS`.
@@ -40,18 +42,19 @@ pub(crate) struct StepWheel {
 const _: () = assert!(size_of::<StepWheel>() == 64);
 
 /// A list of ids for each step.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Ring {
     /// One bit a step: whether an id is due then.
     held: [u64; WORDS],
     /// One bit a word of `held`: whether it has a bit.
     words: u64,
     /// By step: the first id of its list, if the step has a bit.
+    #[serde(with = "crate::checkpoint::array")]
     heads: [Id; STEPS as usize],
 }
 
 /// The entry of an id in the wheel.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Entry {
     /// Its step if it is in the ring, `FAR` if it is in the heap, else `NEVER`.
     step: u64,

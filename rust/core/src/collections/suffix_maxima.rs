@@ -1,10 +1,12 @@
 //! Maxima over the suffixes of a growing sequence.
 
+use serde::{Deserialize, Serialize};
+
 /// The largest value appended after any index, by binary search in a stack of decreasing values.
 ///
 /// All members of a decode set see the same gaps while they are in it, so that the longest gap of one is the
 /// maximum over the gaps since it joined.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct SuffixMaxima<T> {
     /// (index of the last value covered, value), values strictly decreasing.
     stack: Vec<(u64, T)>,

@@ -1,10 +1,12 @@
 //! The smallest of a fixed number of keys that change often.
 
+use serde::{Deserialize, Serialize};
+
 /// A tournament tree: each leaf has a key, and each inner node the smaller of the two below it.
 ///
 /// Reading the smallest key takes one load; changing a key takes the logarithm of the number of leaves. If keys
 /// are equal, the leaf with the lowest index is first.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Tournament {
     /// Leaves, a power of two.
     width: usize,

@@ -21,7 +21,7 @@ pub use traffic::{
     Work,
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::time::Ticks;
 
@@ -29,7 +29,7 @@ use crate::time::Ticks;
 const FAR: u64 = 1 << 24;
 
 /// The work of a step: everything on which its cost depends.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepShape {
     /// Requests that have passed their prompt and compute one token, and drafts.
     pub decode_requests: u64,
@@ -96,7 +96,7 @@ impl StepShape {
 
 /// The cost of `steps` consecutive pure-decode steps: step `i` (from 0) takes
 /// `first + i * slope` ticks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     /// Ticks of the first step.
     pub first: Ticks,

@@ -22,6 +22,11 @@ pub(super) struct ArrivalRules {
     targets: Column<u32>,
 }
 
+crate::checkpoint::checkpointed!(ArrivalRules {
+    values: targets;
+    fixed: on_arrival, decode;
+});
+
 impl ArrivalRules {
     /// The rules of a replay of so many requests.
     pub(super) fn new(on_arrival: Rule, decode: Option<Rule>, requests: usize) -> Self {

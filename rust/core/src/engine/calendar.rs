@@ -1,10 +1,12 @@
 //! When the current step or run of each instance ends.
 
+use serde::{Deserialize, Serialize};
+
 use crate::collections::Tournament;
 use crate::time::{NEVER, Ticks};
 
 /// The ends of the instances' steps; the earliest is read at once.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Calendar {
     /// By instance: when its step ends, or [`NEVER`].
     ends: Tournament,

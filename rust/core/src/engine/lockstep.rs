@@ -31,6 +31,11 @@ pub(super) struct LockedSteps {
     idle_until: Ticks,
 }
 
+crate::checkpoint::checkpointed!(LockedSteps {
+    values: steps, total, in_step, idle_until;
+    fixed: lockstep;
+});
+
 impl LockedSteps {
     /// Instances that are idle.
     pub(super) fn new(lockstep: Option<Lockstep>) -> Self {

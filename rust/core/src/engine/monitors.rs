@@ -23,6 +23,11 @@ pub(super) struct Monitors {
     next: Ticks,
 }
 
+crate::checkpoint::checkpointed!(Monitors {
+    values: next;
+    parts: timers;
+});
+
 /// A monitor and when it runs next.
 #[derive(Debug)]
 struct MonitorTimer {
@@ -33,6 +38,11 @@ struct MonitorTimer {
     /// The history of each of its actions, which those read that set the size of a pool.
     histories: Vec<History>,
 }
+
+crate::checkpoint::checkpointed!(MonitorTimer {
+    values: next, histories;
+    fixed: monitor;
+});
 
 impl Monitors {
     /// Monitors that first run one period after the start.

@@ -20,6 +20,11 @@ pub(super) struct PhaseRouting {
     changed: Vec<usize>,
 }
 
+crate::checkpoint::checkpointed!(PhaseRouting {
+    values: changed;
+    fixed: on_prefilled, on_answering;
+});
+
 impl PhaseRouting {
     /// Phase routing by these rules.
     pub(super) fn new(on_prefilled: Option<Rule>, on_answering: Option<Rule>) -> Self {

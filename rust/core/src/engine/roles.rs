@@ -7,6 +7,8 @@
 //! A flip leaves as many instances in a pool, or on their way there, as it has to keep; so a pool of which each flip keeps
 //! one never loses its last.
 
+use serde::{Deserialize, Serialize};
+
 use crate::collections::Tournament;
 use crate::config::Leaving;
 use crate::hint::rare;
@@ -32,8 +34,13 @@ pub(super) struct Roles {
     history: Vec<FlipRecord>,
 }
 
+crate::checkpoint::checkpointed!(Roles {
+    values: present, members, bound, waiting, due, history;
+    fixed: leaving;
+});
+
 /// Why a role changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
     /// A rule was asked, about this request unless a monitor asked it.
     Rule(Moment, Option<u32>),
@@ -69,7 +76,7 @@ impl Cause {
 }
 
 /// A change of an instance's role.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlipRecord {
     /// When it changed.
     pub time: Ticks,

@@ -15,6 +15,10 @@ pub(super) struct Sampling {
     next: Ticks,
 }
 
+crate::checkpoint::checkpointed!(Sampling {
+    values: timeline, next;
+});
+
 impl Sampling {
     /// The sampling of so many instances; none if `sample` is `None`.
     pub(super) fn new(sample: Option<Sample>, instances: usize) -> Self {

@@ -8,6 +8,7 @@
 use super::arrivals::Sending;
 use super::event_loop::{Extent, Outcome, Progress, Simulation};
 use super::periods;
+use crate::checkpoint::{Checkpointed, Reader, Writer};
 use crate::config::Config;
 use crate::error::Error;
 use crate::metrics::Columns;
@@ -98,6 +99,33 @@ impl Stream {
     /// How many rows take memory: those that have not ended, and those after the first of them.
     pub fn rows_kept(&self) -> usize {
         self.simulation.cluster.trace().arrival.kept().len()
+    }
+
+    /// Its state: a replay that [resumes](Self::resume) from it goes on to the same result. Rows that were added are in it;
+    /// columns that were taken are not.
+    ///
+    /// # Errors
+    ///
+    /// If the replay asks callbacks, whose state is not the engine's.
+    pub fn checkpoint(&self) -> Result<Vec<u8>, Error> {
+        let mut to = Writer::default();
+        self.simulation.save(&mut to)?;
+        self.simulation.cluster.save_contents(&mut to)?;
+        Ok(to.into_bytes())
+    }
+
+    /// A replay that goes on from the state of one with the same configuration and columns.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::new`], and if the state is of another configuration, or damaged.
+    pub fn resume(config: Config, columns: Trace, state: &[u8]) -> Result<Self, Error> {
+        let mut stream = Self::new(config, columns, None)?;
+        let mut from = Reader::new(state);
+        stream.simulation.restore(&mut from)?;
+        stream.simulation.cluster.restore_contents(&mut from)?;
+        from.end()?;
+        Ok(stream)
     }
 
     /// How far the replay is; the total is of the rows that it has had.

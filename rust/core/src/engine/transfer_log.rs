@@ -1,6 +1,6 @@
 //! The transfers of KV between instances, one by one, where they are recorded.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::network::Sent;
 use crate::config::Window;
@@ -8,7 +8,7 @@ use crate::time::Ticks;
 use crate::trace::RequestNumber;
 
 /// The contents of a transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TransferKind {
     /// The KV of a request that has left its instance.
@@ -20,7 +20,7 @@ pub enum TransferKind {
 }
 
 /// One transfer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransferRecord {
     /// The request, by its row.
     pub request: u32,
@@ -46,6 +46,11 @@ pub(super) struct TransferLog {
     window: Option<Window>,
     records: Vec<TransferRecord>,
 }
+
+crate::checkpoint::checkpointed!(TransferLog {
+    values: records;
+    fixed: window;
+});
 
 impl TransferLog {
     /// No transfers. `window`: when a transfer must be sent to be kept; `None`: none is.

@@ -82,6 +82,13 @@ pub(crate) struct Instance {
     completed: Vec<(AdmissionSeq, Slot)>,
 }
 
+crate::checkpoint::checkpointed!(Instance {
+    values: requests, batch, queues, run, unseen, transfers, completed;
+    parts: kv, ranking, speculator, reserve, observers;
+    fixed: settings;
+    absent: tier;
+});
+
 /// The fields of an instance that rules and results read, which are kept only for them.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that can be read")]
@@ -174,6 +181,11 @@ impl Instance {
     /// Takes the contents that requests share, and returns those that it had.
     pub(crate) fn share(&mut self, prefixes: Arc<Prefixes>) -> Arc<Prefixes> {
         self.kv.share(prefixes)
+    }
+
+    /// The contents that requests share.
+    pub(crate) fn contents(&self) -> &Arc<Prefixes> {
+        self.kv.contents()
     }
 
     /// The first in the order of arrival of the requests that the instance has, those that have ended and hold blocks

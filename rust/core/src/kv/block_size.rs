@@ -1,8 +1,10 @@
 //! How many tokens a block has, division by that, and the blocks of a request.
 
+use serde::{Deserialize, Serialize};
+
 /// The tokens of a block. In most configurations they are a power of two, by which a shift divides: a division takes ten
 /// times as long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BlockSize {
     tokens: u32,
     /// The logarithm of `tokens`, if it is a power of two.

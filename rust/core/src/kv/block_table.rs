@@ -1,11 +1,13 @@
 //! The blocks of one request.
 
+use serde::{Deserialize, Serialize};
+
 use super::content::Block;
 use super::tree::TreePlace;
 use crate::hint::rare;
 
 /// The blocks of one request, on the GPU or in the CPU's memory.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct BlockTable {
     /// Number of blocks.
     pub(super) count: u64,
@@ -15,7 +17,7 @@ pub(crate) struct BlockTable {
 }
 
 /// The blocks of one request.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct ListedBlocks {
     /// The blocks, in the order of the sequence.
     pub(super) blocks: Vec<Block>,

@@ -14,6 +14,7 @@
 //! table of shared contents likewise allocates its pages as they are used.
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::content::{Block, Content};
 use super::eviction::Eviction;
@@ -23,7 +24,7 @@ use crate::config::EvictionConfig;
 use crate::hint::rare;
 
 /// The state of a block.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Entry {
     /// Neighbours in the free queue, while the block is free.
     before: u32,
@@ -82,6 +83,12 @@ pub struct PrefixCache {
     /// The free blocks whose content is known, if they are not in the free queue.
     eviction: Option<Box<Eviction>>,
 }
+
+crate::checkpoint::checkpointed!(PrefixCache {
+    values: entries, capacity, front, back, free, known_free, shared, own, lost;
+    parts: eviction;
+    fixed: unknown_first;
+});
 
 impl PrefixCache {
     /// A cache of `capacity` free blocks, for `contents` shared contents. `unknown_first`: whether freed blocks whose

@@ -1,12 +1,14 @@
 //! Numbers of blocks, and of what they hold.
 
+use serde::{Deserialize, Serialize};
+
 use crate::trace::TraceRow;
 
 /// The number of a block.
 pub type Block = u32;
 
 /// The content of a full block, as a number that is equal for equal contents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content(u64);
 
 impl Content {

@@ -1,11 +1,12 @@
 //! Numbers of contents, given to the nodes of a tree of ids.
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// A tree of ids: each distinct path from the root has a number.
 ///
 /// The nodes that nothing has any more may be removed. Their numbers are given to later ones.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct ContentTree {
     /// By the node before and the id: the number.
     nodes: FxHashMap<(u32, u64), u32>,

@@ -16,6 +16,11 @@ pub(super) struct Copies {
     total: (u64, u64),
 }
 
+crate::checkpoint::checkpointed!(Copies {
+    values: pending, total;
+    fixed: timing;
+});
+
 /// The times of copies.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Timing {

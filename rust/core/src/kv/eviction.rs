@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::content::Block;
 use crate::config::{EvictionConfig, EvictionGroups};
 use crate::policy::{
@@ -34,8 +36,13 @@ pub(crate) struct Eviction {
     freeing: Vec<f64>,
 }
 
+crate::checkpoint::checkpointed!(Eviction {
+    values: blocks, numbers, groups, freed, now, freeing;
+    fixed: config, reads;
+});
+
 /// A block whose content is cached.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Known {
     /// Requests that have held it since its content was computed.
     uses: u32,

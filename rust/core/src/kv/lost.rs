@@ -1,10 +1,12 @@
 //! Contents that the prefix cache has lost, as their blocks were reused.
 
+use serde::{Deserialize, Serialize};
+
 use super::chunks::Key;
 use super::content::Content;
 
 /// The contents that were lost.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Lost {
     /// How many were.
     pub(super) count: u64,

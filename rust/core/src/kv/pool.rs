@@ -6,6 +6,8 @@
 //!
 //! Upholds INV-4 (blocks are conserved): `used + free == capacity`, always.
 
+use serde::{Deserialize, Serialize};
+
 /// The pool has fewer free blocks than were requested. The scheduler reacts by waiting or preempting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfBlocks {
@@ -16,7 +18,7 @@ pub struct OutOfBlocks {
 }
 
 /// A count of the blocks allocated out of a fixed capacity.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BlockPool {
     /// All blocks.
     capacity: u64,

@@ -4,13 +4,15 @@
 //! all ids up to it are equal; or by sessions, where the prompt of each turn continues the whole turn before. Either
 //! gives a number to each block that several requests may have. A block without a number belongs to one request.
 
+use serde::{Deserialize, Serialize};
+
 use super::content_tree::ContentTree;
 use crate::collections::Column;
 use crate::error::Error;
 use crate::trace::{PrefixIds, Trace, TraceRow, forget_rows, of_row};
 
 /// Shared contents of a trace's blocks, at one block size.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Prefixes {
     /// How the trace describes them.
     kind: Kind,
@@ -21,7 +23,7 @@ pub struct Prefixes {
 }
 
 /// How a trace describes shared prefixes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 enum Kind {
     /// Not at all.
     None,
@@ -34,7 +36,7 @@ enum Kind {
 
 /// The nodes of a tree of ids, by request. One block of the trace has `fine` blocks of the engine, or one block of the
 /// engine has `coarse` blocks of the trace.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Ids {
     ends: Column<usize>,
     nodes: Column<u32>,
@@ -46,7 +48,7 @@ struct Ids {
 }
 
 /// The nodes of the ids of outputs, by request.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Outputs {
     ends: Column<usize>,
     nodes: Column<u32>,

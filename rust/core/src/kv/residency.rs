@@ -4,8 +4,10 @@
 //! host or from another instance. Each of these places is a [`Tier`]. KV moves from tier to tier whole, and each move is written in one
 //! [`Account`], which says at every moment what each tier holds.
 
+use serde::{Deserialize, Serialize};
+
 /// A place where a request that is not admitted has its KV.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Tier {
     /// In the host's memory.
     Host,
@@ -30,7 +32,7 @@ impl Tier {
 }
 
 /// The KV of a request, in one tier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Residency {
     pub(crate) tier: Tier,
     pub(crate) held: Held,
@@ -44,7 +46,7 @@ impl Residency {
 }
 
 /// KV: of how many requests, its tokens, and its blocks, of which those that requests share count for each.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Held {
     pub(crate) requests: u64,
     pub(crate) tokens: u64,
@@ -52,7 +54,7 @@ pub(crate) struct Held {
 }
 
 /// The sums of KV by tier.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Account {
     tiers: [Held; Tier::ALL.len()],
 }

@@ -1,9 +1,10 @@
 //! Blocks of the host's memory that several swapped-out requests share.
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// How many swapped-out requests share the one block that each content has in the host's memory.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct SharedCopies {
     /// By the number of the content.
     requests: FxHashMap<u32, u32>,

@@ -30,6 +30,11 @@ pub(crate) struct KvStore {
     lookups: (u64, u64),
 }
 
+crate::checkpoint::checkpointed!(KvStore {
+    values: account, peak_blocks, lookups;
+    parts: gpu, cpu;
+});
+
 impl KvStore {
     /// The memory of an instance, all blocks free.
     pub(crate) fn new(config: &InstanceConfig, prefixes: &Arc<Prefixes>) -> Self {
@@ -53,6 +58,11 @@ impl KvStore {
     /// Takes the contents that requests share, and returns those that it had.
     pub(crate) fn share(&mut self, prefixes: Arc<Prefixes>) -> Arc<Prefixes> {
         self.gpu.share(prefixes)
+    }
+
+    /// The contents that requests share.
+    pub(crate) fn contents(&self) -> &Arc<Prefixes> {
+        self.gpu.prefixes()
     }
 
     /// The GPU's blocks, to read.

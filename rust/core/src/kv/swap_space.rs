@@ -19,6 +19,11 @@ pub(crate) struct SwapSpace {
     overflows: u64,
 }
 
+crate::checkpoint::checkpointed!(SwapSpace {
+    values: pool, shared, is_used, overflows;
+    parts: copies;
+});
+
 impl SwapSpace {
     /// The swap space of a preemption; empty if that does not swap.
     pub(crate) fn new(preemption: Preemption) -> Self {

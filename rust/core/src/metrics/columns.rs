@@ -5,11 +5,13 @@
 
 use std::ops::{Add, Range};
 
+use serde::{Deserialize, Serialize};
+
 use crate::collections::Column;
 use crate::time::{NEVER, Ticks};
 
 /// The state of a request at the end of the replay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Status {
     /// It generated all its tokens.
@@ -230,7 +232,7 @@ macro_rules! given {
 macro_rules! columns {
     ($($(#[doc = $definition:literal])+ $name:ident: $kind:ident, $when:ident;)*) => {
         /// The columns of the result, each with one entry a request, or empty.
-        #[derive(Debug, Clone, Default)]
+        #[derive(Debug, Clone, Default, Serialize, Deserialize)]
         pub struct Columns {$(
             $(#[doc = $definition])+
             pub $name: Column<<$kind as Kind>::Value>,

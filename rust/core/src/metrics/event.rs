@@ -1,11 +1,13 @@
 //! Events of requests, as a caller is told of them that drives a replay from outside.
 
+use serde::{Deserialize, Serialize};
+
 use super::{NO_INSTANCE, Recorder};
 use crate::time::{NEVER, Ticks};
 use crate::trace::{RequestNumber, Trace};
 
 /// The kind of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum EventKind {
     /// The request was admitted for the first time.
@@ -44,7 +46,7 @@ impl EventKind {
 }
 
 /// Something that happened to a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// When.
     pub at: Ticks,

@@ -1,8 +1,10 @@
 //! Counters and time integrals of one instance: exact integers.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
+use crate::checkpoint::{Checkpointed, Reader, Writer};
 use crate::cost::{Axis, Extrapolation, Moved};
+use crate::error::Error;
 use crate::time::Ticks;
 
 /// The counters of one instance over the replay: the result has them side by side.
@@ -36,6 +38,11 @@ pub struct InstanceStats {
     pub store: Option<StoreCopies>,
 }
 
+crate::checkpoint::checkpointed!(InstanceStats {
+    values: memory, prefixes, traffic, drafts, tier, store;
+    parts: work, requests, occupancy;
+});
+
 /// The steps of an instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct WorkStats {
@@ -52,6 +59,11 @@ pub struct WorkStats {
     /// Steps whose cost was extrapolated beyond the measurements.
     pub extrapolated: Extrapolated,
 }
+
+crate::checkpoint::checkpointed!(WorkStats {
+    values: steps, busy_ticks, decode_tokens, prefill_tokens, discarded_tokens;
+    parts: extrapolated;
+});
 
 /// The requests of an instance, by what happened to them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -74,6 +86,10 @@ pub struct RequestStats {
     pub expired_offers: u64,
 }
 
+crate::checkpoint::checkpointed!(RequestStats {
+    values: preemptions, finished, cancelled, dropped, sent, landed, expired_offers;
+});
+
 /// The requests on an instance and the tokens in its KV cache: the most of them, and integrals over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Occupancy {
@@ -92,8 +108,12 @@ pub struct Occupancy {
     waiting_since: Ticks,
 }
 
+crate::checkpoint::checkpointed!(Occupancy {
+    values: peak_running, peak_waiting, running_ticks, waiting_ticks, kv_token_ticks, waiting_since;
+});
+
 /// The blocks of an instance.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryStats {
     /// KV blocks of the instance.
     pub blocks: u64,
@@ -110,7 +130,7 @@ pub struct MemoryStats {
 }
 
 /// The prefix cache of an instance.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrefixStats {
     /// Tokens looked up, once an admission.
     #[serde(rename = "prefix_queries")]
@@ -123,7 +143,7 @@ pub struct PrefixStats {
 }
 
 /// Drafts of an instance.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drafts {
     /// Steps of requests that verified drafts.
     pub verifications: u64,
@@ -138,7 +158,7 @@ pub struct Drafts {
 }
 
 /// The chunks that an instance keeps in the host's memory.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TierStats {
     /// Chunks that fit.
     pub capacity: u64,
@@ -157,7 +177,7 @@ pub struct TierStats {
 }
 
 /// The copies of one instance between its tier and the store below that.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreCopies {
     /// The number of the store.
     pub store: u32,
@@ -213,6 +233,17 @@ impl Extrapolated {
         for (count, axis) in self.0.iter_mut().zip(Axis::ALL) {
             *count += if beyond.has(axis) { steps } else { 0 };
         }
+    }
+}
+
+impl Checkpointed for Extrapolated {
+    fn save(&self, to: &mut Writer) -> Result<(), Error> {
+        to.value(&self.0)
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Error> {
+        self.0 = from.value()?;
+        Ok(())
     }
 }
 

@@ -1,9 +1,11 @@
 //! The room for recorded steps.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::Ticks;
 
 /// How many entries may still be recorded; any number, unless it is bounded.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct RecordRoom {
     most: u64,
     left: u64,

@@ -1,5 +1,7 @@
 //! Columns by request and gaps between tokens, as the instances of a replay write them.
 
+use serde::{Deserialize, Serialize};
+
 use super::RecordRoom;
 use super::{Columns, Event, EventKind, OptionalColumns, Reason, Sketch, Status, add_part, put_used};
 use crate::time::{NEVER, Ticks};
@@ -28,8 +30,13 @@ pub(crate) struct Recorder {
     pub(crate) events: Option<Vec<Event>>,
 }
 
+crate::checkpoint::checkpointed!(Recorder {
+    values: columns, gaps, changes, closed, ends, room, notices, events;
+    fixed: optional;
+});
+
 /// A notice of a request, by row. Those of one request are in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Notice {
     /// It yielded its first token.
     FirstToken(u32),
@@ -49,7 +56,7 @@ impl Notice {
 }
 
 /// Counts of one request, when it finishes or the replay ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RequestTotals {
     /// Tokens yielded.
     pub(crate) generated: u32,

@@ -14,6 +14,11 @@ pub(crate) struct TrafficCounter {
     block_tokens: u32,
 }
 
+crate::checkpoint::checkpointed!(TrafficCounter {
+    values: work;
+    fixed: traffic, block_tokens;
+});
+
 impl TrafficCounter {
     /// A counter without steps. `depth`: the layers of the model, if prefills run by groups of them; else 1.
     pub(crate) fn new(traffic: Traffic, depth: u32, block_tokens: u32) -> Self {

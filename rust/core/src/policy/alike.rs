@@ -1,5 +1,7 @@
 //! Which requests that arrive a rule decides alike: those with equal values of all that it reads of a request.
 
+use serde::{Deserialize, Serialize};
+
 use super::expr::Expr;
 use super::fields::{Field, InstField, ReqField};
 use super::rule::{AffinityKey, Blocks, Rule, Ties};
@@ -44,7 +46,7 @@ pub(crate) struct Alike {
 }
 
 /// Equal for two requests that a router decides alike as long as no other request is sent. Ordered without a meaning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Kind {
     /// The router.
     router: u32,

@@ -1,6 +1,6 @@
 //! Monitors: periodic checks that migrate requests, change the roles of instances, set the sizes of pools, and read gauges.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::choice::Choice;
 use super::expr::Expr;
@@ -50,7 +50,7 @@ pub enum Action {
 }
 
 /// Live migration: KV is copied in stages while the request keeps running.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Live {
     /// The most copies before the last one.

@@ -1,6 +1,6 @@
 //! A rule, which picks an instance for a request.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::expr::Expr;
 use super::fields::ReqField;
@@ -96,7 +96,7 @@ pub enum Rule {
 }
 
 /// Which later requests of its router wait behind a request that is held, without being asked about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Blocks {
     /// None.
@@ -217,7 +217,7 @@ const fn yes() -> bool {
 }
 
 /// A moment at which a rule is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Moment {
     /// A request arrives.

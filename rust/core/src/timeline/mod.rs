@@ -13,7 +13,7 @@ mod rows;
 pub use reading::{Reading, State, Sums};
 pub use rows::Rows;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::time::{NEVER, Ticks};
 
@@ -28,7 +28,7 @@ pub struct Sample {
 }
 
 /// The samples of all instances so far, and the moment of the next.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Timeline {
     /// Ticks between two samples.
     every: Ticks,

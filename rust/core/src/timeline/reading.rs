@@ -1,12 +1,14 @@
 //! The reading of an instance at one moment: each column of a timeline, declared once.
 
+use serde::{Deserialize, Serialize};
+
 /// Declares a part of a reading: a struct with a field for each column, and the table of its columns by name.
 macro_rules! columns {
     ($(#[$doc:meta])* $part:ident, $(($table:ident: $number:ty) {
         $($(#[$text:meta])* $column:ident,)+
     })+) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct $part {
             $($($(#[$text])* pub $column: $number,)+)+
         }
@@ -20,7 +22,7 @@ macro_rules! columns {
 }
 
 /// A reading of one instance, after all events of a moment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// Its state at the moment.
     pub state: State,

@@ -1,11 +1,13 @@
 //! When clients cancel their requests, as the trace says.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Error, HORIZON, RequestNumber, Trace};
 use crate::collections::Column;
 use crate::time::{NEVER, Ticks};
 
 /// When clients cancel their requests, by row of the trace. A column that is left out cancels none.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Cancels {
     /// Ticks from when a request is sent until its client cancels it; [`NEVER`](crate::NEVER): it does not.
     pub after: Option<Column<Ticks>>,

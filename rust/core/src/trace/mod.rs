@@ -6,6 +6,8 @@ mod cancels;
 mod rows;
 mod waits;
 
+use serde::{Deserialize, Serialize};
+
 use crate::collections::Column;
 use crate::error::Error;
 use crate::time::{HORIZON, Ticks};
@@ -24,7 +26,7 @@ pub(crate) const ANY_MODEL: u32 = u32::MAX;
 ///
 /// `output_tokens` is the length at which a request turns out to end. The engine ends the request by it. Only a policy
 /// that reads an oracle field decides by it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Trace {
     /// The arrival of each request.
     pub arrival: Column<Ticks>,
@@ -58,7 +60,7 @@ pub struct Trace {
 }
 
 /// Ids of the blocks of prompts, one list after another.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct PrefixIds {
     /// The end of each request's ids in `ids`.
     pub ends: Column<usize>,
@@ -72,7 +74,7 @@ pub struct PrefixIds {
 
 /// Ids of the blocks that outputs fill, one list after another. The first block of a request's output is the one after
 /// the last full block of its prompt.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct OutputIds {
     /// The end of each request's ids in `ids`.
     pub ends: Column<usize>,

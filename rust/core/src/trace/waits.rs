@@ -1,12 +1,14 @@
 //! Requests that wait for the answers to others: turns of sessions, and children of requests before them.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Cancels, check_ends};
 use crate::collections::Column;
 use crate::error::Error;
 use crate::time::{HORIZON, NEVER, Ticks};
 
 /// The answers that requests wait for, and for how long their clients do, by row of the trace. A request that waits for nothing arrives when its row says.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Waits {
     /// Ticks from the answer to the turn before in its session to the request; [`NEVER`](crate::NEVER): it does not wait for
     /// that answer.
@@ -20,7 +22,7 @@ pub struct Waits {
 }
 
 /// The requests for whose answers others wait, one list after another.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Parents {
     /// The end of each request's parents in `rows`.
     pub ends: Column<usize>,

@@ -25,16 +25,27 @@ pub fn bits(parts: Vec<Columns>) -> Vec<(&'static str, Vec<u64>)> {
     joined
 }
 
-/// Replays a trace that `rows` cuts, `chunk` rows at a time, and takes requests out as soon as that is possible.
+/// How a trace is replayed: of so many rows, so many at a time.
+pub struct Cut {
+    pub all: usize,
+    pub chunk: usize,
+    /// Whether each chunk is given to a replay that resumes from the state of the one before.
+    pub resumes: bool,
+}
+
+/// Replays a trace that `rows` cuts, and takes requests out as soon as that is possible.
 pub fn replay(
     config: &Config,
     rows: impl Fn(std::ops::Range<usize>) -> Trace,
-    (all, chunk): (usize, usize),
+    Cut { all, chunk, resumes }: Cut,
 ) -> Result<(Vec<Columns>, Outcome), Error> {
     let mut stream = Stream::new(config.clone(), rows(0..0), None)?;
     let (mut parts, mut given) = (Vec::new(), 0);
     while !stream.is_done() {
         if stream.advance(7)? && !stream.is_done() {
+            if resumes {
+                stream = Stream::resume(config.clone(), rows(0..0), &stream.checkpoint()?)?;
+            }
             let next = (given + chunk).min(all);
             stream.extend(rows(given..next))?;
             if next == given {

@@ -46,7 +46,7 @@ mod grid;
 mod kernel;
 mod skew;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub use grid::Curve;
 pub use kernel::Kernel;
@@ -119,7 +119,7 @@ impl Axis {
 
 /// The axes on which the cost of a step is extrapolated, beyond the last measured point. A context counts as beyond from
 /// the last point on, other coordinates only past it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extrapolation(u8);
 
 impl Extrapolation {

@@ -127,7 +127,7 @@ pub struct Power {
 }
 
 /// The bytes and operations of an instance over the replay.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
     /// Bytes of weights read, routed experts apart.
     pub weight_bytes: u128,

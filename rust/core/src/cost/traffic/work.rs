@@ -1,5 +1,7 @@
 //! The sums from which the bytes and FLOPs of a replay are computed.
 
+use serde::{Deserialize, Serialize};
+
 use super::Traffic;
 use crate::cost::StepShape;
 use crate::series::sum_of_indices;
@@ -8,7 +10,7 @@ use crate::series::sum_of_indices;
 ///
 /// Sums over prefills, and over reads of weights, are times layers: of the `depth` layers of the model if the
 /// scheduler runs prefills by groups of layers, else of 1.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
     /// Layers of the model, if the scheduler runs prefills by groups of them; else 1.
     depth: u32,
@@ -31,7 +33,7 @@ pub struct Work {
 }
 
 /// Sums over the prefills of all steps.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prefilled {
     /// Requests that computed tokens.
     pub requests: u128,

@@ -14,6 +14,11 @@ pub(in crate::engine) struct Cancels {
     timeout: Ticks,
 }
 
+crate::checkpoint::checkpointed!(Cancels {
+    values: due;
+    fixed: timeout;
+});
+
 impl Cancels {
     /// The cancels of a trace whose clients wait so long; `None` if there are none.
     pub(in crate::engine) fn new(timeout: Option<Ticks>, trace: &Trace) -> Option<Self> {

@@ -6,7 +6,9 @@ use super::retries::Retries;
 use super::sent::Sent;
 use super::source::Source;
 use super::submitted::Submitted;
+use crate::checkpoint::{Checkpointed, Reader, Writer, refuse};
 use crate::config::{Entrance as Rules, Patience};
+use crate::error::Error;
 use crate::hint::rare;
 use crate::metrics::{Recorder, Status};
 use crate::time::{NEVER, Ticks};
@@ -33,6 +35,20 @@ enum Sender {
     Source(Box<dyn Source>, Numbering),
     /// Requests that are submitted from outside.
     Outside(Submitted, Numbering),
+}
+
+impl Checkpointed for Sender {
+    fn save(&self, to: &mut Writer) -> Result<(), Error> {
+        match self {
+            Self::Column(next) => to.value(next),
+            other => refuse(other.source(), "requests that are not sent by a column of the trace"),
+        }
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Error> {
+        *self = Self::Column(from.value()?);
+        Ok(())
+    }
 }
 
 impl Sender {
@@ -72,6 +88,13 @@ pub(in crate::engine) struct Entrance {
     /// Requests that are sent again, if any are.
     retries: Option<Box<Retries>>,
 }
+
+crate::checkpoint::checkpointed!(Entrance {
+    values: next, sent;
+    parts: sender, predictor;
+    fixed: delay, prediction;
+    absent: retries;
+});
 
 impl Entrance {
     /// The way in under these rules.

@@ -39,6 +39,10 @@ pub(super) struct Arrivals {
     cancels: Option<Box<Cancels>>,
 }
 
+crate::checkpoint::checkpointed!(Arrivals {
+    parts: rules, entrance, held, cancels;
+});
+
 impl Arrivals {
     /// The requests of an entrance, routed by `rules`.
     pub(super) fn new(rules: ArrivalRules, entrance: Entrance, held: Held) -> Self {

@@ -23,6 +23,11 @@ pub(super) struct Predictor {
     scored: VecDeque<Sent>,
 }
 
+crate::checkpoint::checkpointed!(Predictor {
+    values: queue, batch, end, scored;
+    fixed: rules;
+});
+
 impl Predictor {
     /// A predictor without requests.
     pub(super) fn new(rules: Prediction) -> Self {

@@ -10,6 +10,8 @@ mod requests;
 mod steps;
 mod streaming;
 
+use serde::{Deserialize, Serialize};
+
 use super::calendar::Calendar;
 use super::known::Known;
 use super::roles::{Cause, FlipRecord, Flipping, Roles};
@@ -50,8 +52,13 @@ pub(super) struct Cluster {
     known: Known,
 }
 
+crate::checkpoint::checkpointed!(Cluster {
+    values: trace, calendar, free, with_pulls, with_last_steps, outstanding, settled, events;
+    parts: instances, recorder, roles, known;
+});
+
 /// How many events there were.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Events {
     /// Of all kinds.
     all: u64,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Cluster;
+use crate::checkpoint::{Reader, Writer};
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::kv::Prefixes;
@@ -42,10 +43,33 @@ impl Cluster {
         self.recorder.columns.take_before(row)
     }
 
+    /// Writes the contents that instances share: each once, in the order of the first instances that have them.
+    pub(in crate::engine) fn save_contents(&self, to: &mut Writer) -> Result<(), Error> {
+        if self.trace.prefix.is_none() {
+            return Ok(());
+        }
+        let mut written: Vec<&Arc<Prefixes>> = Vec::new();
+        for contents in self.instances.iter().map(Instance::contents) {
+            if !written.iter().any(|other| Arc::ptr_eq(other, contents)) {
+                to.value(&**contents)?;
+                written.push(contents);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the contents that were written of instances of the same configuration.
+    pub(in crate::engine) fn restore_contents(&mut self, from: &mut Reader<'_>) -> Result<(), Error> {
+        self.change_contents(|contents, _, _| {
+            *contents = from.value()?;
+            Ok(())
+        })
+    }
+
     /// Changes the contents that instances share: each with the instances that share it.
     pub(super) fn change_contents(
         &mut self,
-        change: impl Fn(&mut Prefixes, &[&Instance], &Trace) -> Result<(), Error>,
+        mut change: impl FnMut(&mut Prefixes, &[&Instance], &Trace) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if self.trace.prefix.is_none() {
             return Ok(());

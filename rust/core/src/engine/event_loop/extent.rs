@@ -1,11 +1,13 @@
 //! How far a replay runs: to its end, or to a moment at which it pauses.
 
+use serde::{Deserialize, Serialize};
+
 use super::Simulation;
 use crate::error::Error;
 use crate::time::{NEVER, Ticks};
 
 /// How far a replay runs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(in crate::engine) struct Extent {
     /// When it stops, even if requests are left.
     pub(in crate::engine) until: Ticks,

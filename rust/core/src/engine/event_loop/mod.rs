@@ -91,6 +91,12 @@ pub struct Simulation {
     pub(super) extent: Extent,
 }
 
+crate::checkpoint::checkpointed!(Simulation {
+    values: clock, reported, quiet, done, extent;
+    parts: cluster, router, arrivals, phase_routing, monitors, migrations, locked, sampling;
+    fixed: can_happen;
+});
+
 /// How far a replay is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {

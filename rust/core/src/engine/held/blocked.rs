@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::queue::Queue;
 use crate::policy::{Blocks, Kind};
 
 /// The held requests that wait behind others.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Blocked {
     /// The routers all of whose later requests wait.
     routers: BTreeSet<usize>,

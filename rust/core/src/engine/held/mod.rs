@@ -38,6 +38,11 @@ pub(super) struct Held {
     asked_at: u64,
 }
 
+crate::checkpoint::checkpointed!(Held {
+    values: queue, blocked, asked_at;
+    fixed: alike, give_up_after;
+});
+
 impl Held {
     /// No requests, of so many routers, of which the rule reads what `alike` says.
     pub(super) fn new(alike: Alike, routers: usize, give_up_after: Option<Ticks>) -> Self {

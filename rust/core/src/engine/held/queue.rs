@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use serde::{Deserialize, Serialize};
+
 use crate::policy::Kind;
 
 /// The held requests in order of arrival, and by kind.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Queue {
     /// By kind: its rows, in order.
     kinds: BTreeMap<Kind, VecDeque<u32>>,

@@ -2,19 +2,21 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::recent::drop_old;
 use crate::policy::{Action, Gauge, Routing, Take};
 use crate::time::Ticks;
 
 /// The readings of all gauges.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Gauges {
     /// By gauge, and then by instance.
     readings: Vec<Vec<Readings>>,
 }
 
 /// The readings of a gauge on an instance.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Readings {
     /// The latest values, in the order of their moments.
     values: VecDeque<(Ticks, f64)>,

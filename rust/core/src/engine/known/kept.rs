@@ -4,6 +4,8 @@
 //! request ends. A request whose decode instance is picked as it arrives counts on both instances until it ends, or
 //! until a rule picks a third one.
 
+use serde::{Deserialize, Serialize};
+
 use crate::collections::Column;
 use crate::policy::InstField;
 
@@ -11,7 +13,7 @@ use crate::policy::InstField;
 const NONE: u32 = u32::MAX;
 
 /// Counts of one router for one instance.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Counts {
     /// Unfinished requests.
     requests: u64,
@@ -24,7 +26,7 @@ struct Counts {
 }
 
 /// Each router's counts of its own decisions, by instance.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Kept {
     /// Routers.
     routers: usize,

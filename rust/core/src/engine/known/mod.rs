@@ -42,6 +42,12 @@ pub(in crate::engine) struct Known {
     gauges: Gauges,
 }
 
+crate::checkpoint::checkpointed!(Known {
+    values: kept, gauges;
+    parts: reports, relay;
+    fixed: routers;
+});
+
 impl Known {
     /// The knowledge of the routers of a configuration at the start. `shown`: the fields that callbacks see.
     pub(in crate::engine) fn new(config: &Config, trace: &Trace, shown: &[InstField]) -> Self {

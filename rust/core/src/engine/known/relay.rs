@@ -9,11 +9,13 @@
 //! A relay that keeps copies publishes fields of one step where it can: when the first message of a later step is read, it
 //! copies what it was told before. At its deadline it publishes the copy, if there is one.
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::Relay as Config;
 use crate::time::Ticks;
 
 /// A message of an instance.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Message {
     instance: usize,
     /// The step before or after which it is told: their number rises.
@@ -44,6 +46,11 @@ pub(super) struct Relay {
     /// When it publishes next.
     due: Ticks,
 }
+
+crate::checkpoint::checkpointed!(Relay {
+    values: told, messages, values, copy, changed, step, published, due;
+    fixed: config, every;
+});
 
 impl Relay {
     /// A relay that is due at the start, and has to be told the fields of idle instances before.

@@ -21,6 +21,11 @@ pub(super) struct Reports {
     happenings: u64,
 }
 
+crate::checkpoint::checkpointed!(Reports {
+    values: next, values, happenings;
+    fixed: every, fields;
+});
+
 impl Reports {
     /// Reports of these fields; the first is taken at the start.
     pub(super) fn new(every: Ticks, fields: Vec<(InstField, u32)>, instances: usize) -> Self {

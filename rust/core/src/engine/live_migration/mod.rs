@@ -6,6 +6,8 @@
 
 mod overlap;
 
+use serde::{Deserialize, Serialize};
+
 use self::overlap::Expected;
 use super::cluster::Cluster;
 use super::network::{Delivered, Network, Sent, Transfer};
@@ -21,7 +23,7 @@ use crate::time::{NEVER, Ticks};
 use crate::trace::RequestNumber;
 
 /// A migration, from the moment at which it is decided.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Migration {
     /// The request, by its row.
     pub(super) request: RequestNumber,
@@ -45,7 +47,7 @@ impl Migration {
 }
 
 /// The contents of a transfer.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 enum Payload {
     /// A request that has left the batch; the source frees its slot.
     Request { slot: u32, migrating: MigratingRequest },
@@ -56,7 +58,7 @@ enum Payload {
 }
 
 /// A stage of a live migration.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Stage {
     /// The migration, as it stands once this stage has been delivered.
     migration: Migration,
@@ -69,7 +71,7 @@ struct Stage {
 }
 
 /// A request that its target has accepted.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Delivery {
     /// Its KV.
     pull: Pull,
@@ -97,6 +99,12 @@ pub(super) struct Migrations {
     /// A list that is reused.
     pulls: Vec<Pull>,
 }
+
+crate::checkpoint::checkpointed!(Migrations {
+    values: under_way, leases, expected, pulls;
+    parts: network, log;
+    fixed: handover;
+});
 
 impl Migrations {
     /// No migrations.

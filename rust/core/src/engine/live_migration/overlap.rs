@@ -5,6 +5,8 @@
 //! at the end of the step, and its KV is delivered then or later. If that token is its last, which nothing knows before,
 //! its hand-over is called off: the target keeps the blocks until the KV that is on its way has arrived.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Delivery, Migrations, Payload};
 use crate::engine::cluster::Cluster;
 use crate::engine::network::{Layers, Sent, Transfer};
@@ -14,7 +16,7 @@ use crate::time::{NEVER, Ticks};
 use crate::trace::RequestNumber;
 
 /// A request that was offered while the last step of its prompt runs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct ExpectedRequest {
     /// The request, by its row.
     request: RequestNumber,
@@ -27,7 +29,7 @@ pub(super) struct ExpectedRequest {
 }
 
 /// The requests that were offered and have not left their source.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Expected {
     requests: Vec<ExpectedRequest>,
     /// When the first of their steps ends; [`NEVER`] if there is none.

@@ -5,13 +5,15 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::Ticks;
 
 /// The most gaps in a chunk.
 const MOST: usize = 64;
 
 /// A free gap: from its start up to its end, which is not part of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Gap {
     start: Ticks,
     end: Ticks,
@@ -25,7 +27,7 @@ impl Gap {
 }
 
 /// Consecutive gaps.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Chunk {
     /// At least one, in order, with busy time between them.
     gaps: Vec<Gap>,
@@ -47,7 +49,7 @@ impl Chunk {
 }
 
 /// The free time of one medium, of which transfers take intervals.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct FreeTime {
     /// The gaps between transfers, in order: mostly none, as a transfer to an idle medium leaves none.
     chunks: VecDeque<Chunk>,

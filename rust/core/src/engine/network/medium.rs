@@ -27,6 +27,11 @@ pub(super) struct Medium {
     taken: Ticks,
 }
 
+crate::checkpoint::checkpointed!(Medium {
+    values: free, transfers, bytes, taken;
+    fixed: name, rate, curve, latency;
+});
+
 impl Medium {
     /// A medium that has carried nothing.
     pub(super) fn new(name: String, speed: &Speed) -> Self {

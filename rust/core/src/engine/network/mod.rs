@@ -16,6 +16,8 @@ mod topology;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use serde::{Deserialize, Serialize};
+
 pub(super) use self::layers::Layers;
 use self::medium::Medium;
 use self::topology::{Path, Topology};
@@ -35,7 +37,7 @@ pub(super) struct Transfer<T> {
 }
 
 /// A transfer that is delivered.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Delivered<T> {
     /// The sender.
     pub(super) source: usize,
@@ -73,6 +75,11 @@ struct Wires {
     topology: Topology,
     media: Vec<Medium>,
 }
+
+crate::checkpoint::checkpointed!(Wires {
+    parts: media;
+    fixed: topology;
+});
 
 impl Wires {
     /// How long a message takes from `source` to `target` by itself.
@@ -150,6 +157,11 @@ pub(super) struct Network<T> {
     /// Their bytes.
     bytes: u64,
 }
+
+crate::checkpoint::checkpointed!(Network<T> {
+    values: deliveries, in_transit, vacant, announced, sent, bytes;
+    parts: wires;
+});
 
 impl<T> Network<T> {
     /// A network without transfers.

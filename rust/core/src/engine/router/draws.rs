@@ -3,11 +3,13 @@
 //! The generator is splitmix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014), modulo
 //! the number of outcomes: the modulo favours low outcomes by less than one in 2^50 for any number of instances.
 
+use serde::{Deserialize, Serialize};
+
 /// The increment of the generator's state.
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A sequence of random numbers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Draws(u64);
 
 impl Draws {

@@ -67,6 +67,11 @@ struct Desk {
     random: Vec<WyRand>,
 }
 
+crate::checkpoint::checkpointed!(Desk {
+    values: turns, draws, random;
+    absent: books;
+});
+
 /// The memory of rules between two requests, and the resources that they share.
 pub(super) struct Router {
     /// By router.
@@ -88,6 +93,13 @@ pub(super) struct Router {
     /// Its values, of all instances for one request after another.
     watched: Vec<f64>,
 }
+
+crate::checkpoint::checkpointed!(Router {
+    values: all, able, bounds, watched;
+    parts: desks;
+    fixed: uniform, keeps_books;
+    absent: callbacks, watch;
+});
 
 impl std::fmt::Debug for Router {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,5 +1,7 @@
 //! Picks the lowest instance by keys.
 
+use serde::{Deserialize, Serialize};
+
 use crate::policy::{Expr, Field, InstField, InstanceRef, Pick, Scope, sort_key_now};
 
 /// The instances as a pick reads them.
@@ -63,7 +65,7 @@ pub(super) fn meets_condition<V: Candidates>(pick: &Pick, index: usize, view: &m
 }
 
 /// A bound of a field of an instance, while the lowest is searched for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct LowerBound {
     /// The bound.
     least: f64,

@@ -3,8 +3,10 @@
 //! [`WyRand`] is wyrand as the crate fastrand 2 has it, whose numbers routers written in Rust draw. A draw below a bound
 //! has no bias: it multiplies and rejects (Lemire, "Fast random integer generation in an interval", 2019).
 
+use serde::{Deserialize, Serialize};
+
 /// A generator whose numbers follow from its seed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct WyRand {
     /// The state.
     state: u64,

@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::recent::{drop_old, is_within};
 use crate::policy::{Amount, Scale, ScalingRules, Select};
 use crate::time::Ticks;
 
 /// The history of an action that sets the size of a pool.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(in crate::engine) struct History {
     /// The values that were read, for their mean.
     values: VecDeque<(Ticks, f64)>,

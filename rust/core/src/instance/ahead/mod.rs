@@ -8,10 +8,12 @@
 //!
 //! Here the decision is taken at the end of the step before, and what it must not know is kept here until it is taken.
 
+use serde::{Deserialize, Serialize};
+
 use super::request::Slot;
 
 /// The outcome of the latest step for a request of which it yielded a token.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::instance) struct Outcome {
     /// Tokens that it yielded; 0 if the request yielded none.
     pub(in crate::instance) yielded: u32,
@@ -20,7 +22,7 @@ pub(in crate::instance) struct Outcome {
 }
 
 /// The outcomes of the latest step that the step which is decided ahead does not know.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(in crate::instance) struct Unseen {
     /// By slot.
     outcomes: Vec<Outcome>,

@@ -1,10 +1,12 @@
 //! The order in which the running requests were admitted.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::request::{AdmissionSeq, RequestTable, Slot};
 
 /// Running requests by admission sequence number. Entries of requests that have
 /// left, or were admitted anew, are stale until the order is compacted.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct AdmissionOrder {
     entries: Vec<(AdmissionSeq, Slot)>,
     /// The number of the request that is put at the end next.

@@ -4,10 +4,12 @@
 //! of the block size. All members grow by one token a step, so members are
 //! counted by `(computed tokens - steps) mod block size`, which no step changes.
 
+use serde::{Deserialize, Serialize};
+
 use crate::kv::BlockSize;
 
 /// Members counted by the step, modulo the block size, at which they need a block.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct BlockNeeds {
     block: BlockSize,
     /// Steps taken, modulo the block size.

@@ -3,12 +3,14 @@
 //! Members at the same place of the map's period grow alike, so they are counted by that place, and by what no step
 //! changes of their tokens modulo the block size.
 
+use serde::{Deserialize, Serialize};
+
 use super::progress::{Cycle, Periodic};
 use crate::kv::BlockSize;
 use crate::trace::RequestNumber;
 
 /// Members counted by place in the period and by residue.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct CyclicNeeds {
     numbers: Periodic,
     block: BlockSize,
@@ -25,7 +27,7 @@ pub(super) struct CyclicNeeds {
 }
 
 /// The members at a place of the period.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Place {
     members: u64,
     /// By the offset of a member modulo the block size.

@@ -1,15 +1,16 @@
 //! The members that yield their last tokens with a step of the set, where a step yields several tokens.
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// The members that end, by the step of the set.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Endings {
     by_step: FxHashMap<u64, Ending>,
 }
 
 /// The members that end with one step.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ending {
     pub(super) members: u64,
     /// Tokens that the step has accepted past their last ones.

@@ -5,24 +5,26 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Batch, Chunk};
 use crate::instance::request::{Phase, RequestTable, Slot};
 use crate::time::Ticks;
 
 /// The chunks of the batches in a pipeline, in the order in which the batches were formed.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Flights {
     batches: VecDeque<Flight>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Flight {
     end: Ticks,
     chunks: Vec<Flying>,
 }
 
 /// A chunk of a batch in a pipeline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Flying {
     pub(crate) slot: Slot,
     /// From when on no other batch computes tokens of its request.

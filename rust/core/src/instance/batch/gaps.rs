@@ -11,6 +11,8 @@
 //!   instance, had its latest token before it joined. It is kept as a late joiner
 //!   until its first step with the set has ended.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::Part;
 use super::super::request::{RequestTable, Slot};
 use crate::collections::SuffixMaxima;
@@ -20,7 +22,7 @@ use crate::series::Series;
 use crate::time::Ticks;
 
 /// Gaps of the decode set.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Gaps {
     maxima: SuffixMaxima<Ticks>,
     /// Index of the latest gap in `maxima`.
@@ -30,7 +32,7 @@ pub(super) struct Gaps {
 }
 
 /// Members that joined by `mark` and got their latest token at `last_token`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Cohort {
     mark: u64,
     last_token: Ticks,

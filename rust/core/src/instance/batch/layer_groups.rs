@@ -5,13 +5,15 @@
 //! on the way. Groups are contiguous; the first ones have one layer more where
 //! the layers cannot be divided evenly.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::request::Slot;
 use super::Chunk;
 use crate::config::GroupRule;
 use crate::hint::rare;
 
 /// The batch between two groups of layers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct LayerGroups {
     /// The prefills of the batch; empty while none is under way.
     chunks: Vec<Chunk>,

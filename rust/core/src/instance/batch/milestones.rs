@@ -1,10 +1,12 @@
 //! When members of the decode set end their reasoning and begin their answers.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::request::Slot;
 use crate::collections::StepWheel;
 
 /// The steps of the set at which a member's phase changes.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Milestones {
     /// Members that reason, by the step that yields their last reasoning token.
     reasoning_ends: StepWheel,

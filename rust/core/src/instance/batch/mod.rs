@@ -21,6 +21,8 @@ mod progress;
 mod rows;
 mod shape;
 
+use serde::{Deserialize, Serialize};
+
 pub(crate) use admission_order::AdmissionOrder;
 pub(crate) use decode_set::DecodeSet;
 pub(crate) use flights::Flying;
@@ -39,7 +41,7 @@ use crate::time::Ticks;
 use flights::Flights;
 
 /// Tokens that a request outside the decode set computes in a step.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Chunk {
     pub(crate) slot: Slot,
     pub(crate) tokens: u32,
@@ -64,7 +66,7 @@ pub(crate) struct Dropped {
 }
 
 /// The running requests of an instance, and the chunks of the step in progress.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Batch {
     decode: DecodeSet,
     /// Running requests outside the decode set, in admission order.

@@ -4,8 +4,10 @@
 //! computes more tokens than it yields, and yields several. A request whose steps yield 2, 3, 2, 3, … tokens has the mean
 //! acceptance of 1.5 drafts a step exactly, and its tokens after any number of steps are known in closed form.
 
+use serde::{Deserialize, Serialize};
+
 /// Tokens by decode steps.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Progress {
     /// One token a step.
     Identity,
@@ -14,7 +16,7 @@ pub(crate) enum Progress {
 }
 
 /// Steps that yield numbers of tokens that repeat, each at least 1.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Periodic {
     /// The sums of the first 0, 1, … numbers.
     sums: Box<[u32]>,

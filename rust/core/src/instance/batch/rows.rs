@@ -3,10 +3,12 @@
 //! A batch of `sglang` 0.5.23 is a list (`merge_batch` and `mix_with_running` in `srt/managers/schedule_batch.py`): requests
 //! that have run their prompts are appended to those that decode, or these to them if both ran in one step.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::request::Slot;
 
 /// The rows of a batch. A request that does not decode is behind all that do.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Rows {
     /// The row of each request, by slot.
     of: Vec<i64>,

@@ -5,6 +5,8 @@
 //! at the first step formed after, it takes blocks and costs nothing more; if not, its KV
 //! goes to the swap space, where preemption swaps.
 
+use serde::{Deserialize, Serialize};
+
 use super::Effects;
 use crate::instance::Recorder;
 use crate::instance::observers::{Fact, Track};
@@ -17,7 +19,7 @@ use crate::time::Ticks;
 use crate::trace::RequestNumber;
 
 /// A request between two instances.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct MigratingRequest {
     /// Row in the trace.
     pub(crate) request: RequestNumber,

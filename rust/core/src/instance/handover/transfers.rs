@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::{Handover, Overlap};
 use crate::instance::request::Slot;
 use crate::time::Ticks;
@@ -38,7 +40,7 @@ impl Acceptance {
 }
 
 /// Where the KV of a request is that was handed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Origin {
     /// The instance.
     pub(crate) instance: usize,
@@ -53,7 +55,7 @@ pub(crate) struct Origin {
 }
 
 /// An accepted request, whose KV the target asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pull {
     /// Its slot on the target.
     pub(crate) slot: Slot,
@@ -64,7 +66,7 @@ pub(crate) struct Pull {
 }
 
 /// A request that was offered.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(in crate::instance) struct Offer {
     /// Its slot on the target.
     pub(in crate::instance) slot: Slot,
@@ -81,7 +83,7 @@ pub(in crate::instance) struct Offer {
 }
 
 /// The requests that an instance receives, by how far their KV has come, and the KV that it sends.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Transfers {
     /// Requests that were offered and not accepted, in order.
     offered: VecDeque<Offer>,

@@ -4,11 +4,13 @@
 //! An adapter that no slot has is loaded for the step that admits a request of it, into a free slot or into that of the
 //! adapter that has not been used for the longest.
 
+use serde::{Deserialize, Serialize};
+
 use super::fact::{Fact, Subject};
 use crate::time::Ticks;
 
 /// The adapters of one instance.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(in crate::instance) struct Adapters {
     most: usize,
     /// Ticks to load one.
@@ -23,7 +25,7 @@ pub(in crate::instance) struct Adapters {
 }
 
 /// An adapter in a slot.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Loaded {
     adapter: u32,
     /// Running requests of it.

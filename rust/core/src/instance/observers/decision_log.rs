@@ -17,6 +17,11 @@ pub(crate) struct DecisionLog {
     current: Option<Box<StepRecord>>,
 }
 
+crate::checkpoint::checkpointed!(DecisionLog {
+    fixed: window;
+    absent: steps, current;
+});
+
 impl DecisionLog {
     /// A log of the steps that start in `window`; it keeps none if `window` is `None`.
     pub(crate) fn new(window: Option<Window>) -> Self {

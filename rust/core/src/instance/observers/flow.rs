@@ -1,10 +1,12 @@
 //! Counts of the requests that have come to an instance, and of those that finished there.
 
+use serde::{Deserialize, Serialize};
+
 use super::fact::{Fact, Subject};
 
 /// Requests that arrived, and the tokens of those that arrived and finished; how many finished is among the statistics.
 /// None of these numbers ever falls, so the difference of two readings is the traffic between them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Flow {
     arrived: u64,
     arrived_tokens: u64,

@@ -15,6 +15,8 @@
 //!
 //! An instance that takes longer computes the same tokens again and again.
 
+use serde::{Deserialize, Serialize};
+
 use super::fact::{Fact, Steps};
 use crate::config::Ranking as RankingRules;
 use crate::policy::{Changes, Expr, ReqField};
@@ -27,7 +29,7 @@ const FIRST_LOOK: u64 = 1024;
 const LONGEST_SPAN: f64 = 86_400.0;
 
 /// Steps formed since the instance's latest token.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(in crate::instance) struct Liveness {
     formed: u64,
     /// When the first of them was formed.

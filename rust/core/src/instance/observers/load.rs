@@ -1,5 +1,7 @@
 //! Running totals of an instance's load, as of the last finished step.
 
+use serde::{Deserialize, Serialize};
+
 use super::fact::{Fact, Lengths, Steps, Subject};
 use crate::hint::rare;
 use crate::instance::view::TokenIntervals;
@@ -7,7 +9,7 @@ use crate::series::Series;
 use crate::time::Ticks;
 
 /// Unfinished requests of an instance, and their tokens.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Load {
     /// Unfinished requests.
     requests: u64,

@@ -57,6 +57,11 @@ pub(in crate::instance) struct Observers {
     traffic: Option<Box<TrafficCounter>>,
 }
 
+crate::checkpoint::checkpointed!(Observers {
+    values: liveness, load, flow, readers, outbox, adapters;
+    parts: stats, log, accumulators, traffic;
+});
+
 impl Observers {
     /// Observers of an instance without requests.
     pub(in crate::instance) fn new(config: &InstanceConfig, observed: ObservedFields) -> Self {

@@ -1,13 +1,15 @@
 //! Reports of an instance to the engine between steps: requests whose phase
 //! changed, requests told to leave, and requests that were dropped.
 
+use serde::{Deserialize, Serialize};
+
 use super::fact::{Fact, Subject};
 use crate::hint::rare;
 use crate::instance::request::{AdmissionSeq, RequestTable, Slot};
 use crate::trace::RequestNumber;
 
 /// Why the engine is asked about a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum PhaseChange {
     /// It was told to leave; no rule is asked.
     Departure,
@@ -18,7 +20,7 @@ pub(crate) enum PhaseChange {
 }
 
 /// The reports that the engine has not taken yet.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Outbox {
     phase_changes: Vec<(AdmissionSeq, PhaseChange, Slot)>,
     /// Requests told to leave, with their rows: a slot may be reused meanwhile.
@@ -33,7 +35,7 @@ pub(crate) struct Outbox {
 }
 
 /// Which phase changes a rule is asked about.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Reports {
     /// The end of a prefill.
     pub(crate) prefilled: bool,

@@ -1,13 +1,13 @@
 //! The decisions of one step.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::instance::batch::Batch;
 use crate::instance::request::{Phase, RequestTable};
 use crate::time::Ticks;
 
 /// Why a request runs in a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
     /// It decodes.

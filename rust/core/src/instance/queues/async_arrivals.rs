@@ -8,13 +8,15 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::super::request::Slot;
 use super::Queued;
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
 
 /// The arrivals and the freed blocks that the step decided ahead does not see.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct AsyncArrivals {
     /// Requests that arrived since the latest step started, with their arrivals.
     arrived: VecDeque<(Ticks, Queued)>,

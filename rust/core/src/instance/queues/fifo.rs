@@ -3,13 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use serde::{Deserialize, Serialize};
+
 use super::super::request::Slot;
 use crate::config::QueueOrder;
 use crate::hint::rare;
 use crate::trace::{RequestNumber, Trace};
 
 /// A request in the waiting queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Queued {
     /// Row in the trace.
     pub(crate) request: RequestNumber,
@@ -18,7 +20,7 @@ pub(crate) struct Queued {
 }
 
 /// The queued requests, in the order in which they are admitted.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct WaitingQueue {
     order: Order,
     len: u64,
@@ -28,7 +30,7 @@ pub(crate) struct WaitingQueue {
     places: (i64, i64),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 enum Order {
     /// By arrival.
     Fifo(VecDeque<Queued>),

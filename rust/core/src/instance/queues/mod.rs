@@ -5,6 +5,8 @@ mod async_arrivals;
 mod fifo;
 mod receipts;
 
+use serde::{Deserialize, Serialize};
+
 pub(crate) use async_arrivals::AsyncArrivals;
 pub(crate) use fifo::{Queued, WaitingQueue};
 pub(crate) use receipts::Receipts;
@@ -24,7 +26,7 @@ pub(crate) struct Requeue {
 }
 
 /// The queues of one instance.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Queues {
     waiting: WaitingQueue,
     /// Swapped-out requests, in the order in which they resume.

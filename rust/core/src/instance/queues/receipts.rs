@@ -3,8 +3,10 @@
 //! An engine may look for new requests at some steps only, as that costs time on each rank. It looks after each step that
 //! computes a prompt, and after every `interval` steps without one. An instance without a step in progress looks at once.
 
+use serde::{Deserialize, Serialize};
+
 /// When an instance receives arrivals next.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Receipts {
     /// Steps without a prompt from one receipt to the next.
     interval: u64,

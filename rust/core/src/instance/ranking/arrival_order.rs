@@ -4,11 +4,13 @@
 //! arrive behind it need no order among themselves, and most of them enter that class before they need one: in the order in
 //! which they came, if that is what it is ordered by.
 
+use serde::{Deserialize, Serialize};
+
 use super::RankKey;
 use crate::collections::{Column, Id, RisingKeys};
 
 /// Ids by rank, the best first. Each id has at most one rank.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct ArrivalOrder {
     /// By class. Of the first that is not empty, all are sorted.
     classes: Vec<InClass>,
@@ -19,7 +21,7 @@ pub(super) struct ArrivalOrder {
 }
 
 /// Those of one class.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct InClass {
     sorted: RisingKeys<RankKey>,
     unsorted: Vec<(RankKey, Id)>,
@@ -32,7 +34,7 @@ impl InClass {
 }
 
 /// Where an id is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Place {
     class: u32,
     /// Its place among those that are not sorted; `None` if it is sorted.

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::super::observers::{Groups, Member};
 use super::super::request::Slot;
 use super::RankKey;
@@ -11,7 +13,7 @@ use crate::collections::{Id, IndexedHeap};
 pub(super) type GatedRank = (bool, RankKey);
 
 /// The queued requests of one class and one group in each accumulator.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Cell {
     class: u32,
     groups: Groups,
@@ -20,7 +22,7 @@ pub(super) struct Cell {
 }
 
 /// All queued requests.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Cells {
     all: Vec<Cell>,
     by_kind: BTreeMap<(u32, Groups), Id>,

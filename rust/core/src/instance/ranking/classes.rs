@@ -22,6 +22,11 @@ pub(super) struct Classes {
     pub(super) settles: Vec<bool>,
 }
 
+crate::checkpoint::checkpointed!(Classes {
+    values: members;
+    fixed: conditions, count_quanta, settles;
+});
+
 impl Classes {
     /// The classes of `rules`, without requests.
     pub(super) fn new(rules: &RankingRules) -> Self {

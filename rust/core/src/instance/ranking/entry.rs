@@ -1,12 +1,14 @@
 //! The state of one ranked request.
 
+use serde::{Deserialize, Serialize};
+
 use super::RankKey;
 use crate::config::{LAST_LEVEL, Levels, MOST_KEYS, Ranking as RankingRules};
 use crate::policy::{Validity, sort_key_of};
 use crate::time::Ticks;
 
 /// Which list a ranked request is in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum List {
     /// None: the request has left.
     #[default]
@@ -20,7 +22,7 @@ pub(crate) enum List {
 }
 
 /// A request, as the ranking knows it: two lines of a processor's cache.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[repr(align(64))]
 pub(super) struct RankedRequest {
     /// Its rank, of class, keys and row.
@@ -47,7 +49,7 @@ pub(super) struct RankedRequest {
 }
 
 /// State that a request has only if it is evaluated after its admission; most requests are not.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Progress {
     /// Steps that ran the request, less the tokens that they yielded; and how many when it entered its class.
     pub(super) silent: (i32, i32),

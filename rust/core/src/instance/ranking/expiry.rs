@@ -1,12 +1,14 @@
 //! When the rank of a request may change though nothing happens to it.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::request::Slot;
 use crate::collections::{DueTimes, IndexedHeap, StepWheel};
 use crate::hint::rare;
 use crate::time::Ticks;
 
 /// Steps and moments at which ranks are to be evaluated again, by slot.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Expiry {
     /// By the decode set's step: ranks of its members.
     ranks: StepWheel,

@@ -2,12 +2,14 @@
 
 use std::cmp::Ordering;
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::MOST_KEYS;
 use crate::trace::RequestNumber;
 
 /// Rank of a request, smaller is better: class, sort keys and number, as the digits of
 /// one number. Mostly the first or second digit decides a comparison.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RankKey([u64; MOST_KEYS + 1]);
 
 impl RankKey {

@@ -22,6 +22,8 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
+use serde::{Deserialize, Serialize};
+
 pub(crate) use arrivals::BestQueued;
 pub(crate) use entry::List;
 pub(crate) use evaluate::Evaluation;
@@ -70,8 +72,14 @@ pub(crate) struct Ranking {
     leap: bool,
 }
 
+crate::checkpoint::checkpointed!(Ranking {
+    values: requests, sets, new, expiry, lists, first_quantum, round, refreshed;
+    parts: shared, classes;
+    fixed: rules, inputs, leap;
+});
+
 /// The requests of each list, by rank.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Sets {
     running: RunningSet,
     queued: IndexedHeap<RankKey>,
@@ -79,7 +87,7 @@ struct Sets {
 }
 
 /// The step that is being formed.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Round {
     /// Counts the steps formed, to know which requests entered a list in this one.
     number: u64,

@@ -2,6 +2,8 @@
 //!
 //! Their ranks depend on the trace and on time only. A request gets its slot as it is admitted.
 
+use serde::{Deserialize, Serialize};
+
 use super::RankKey;
 use super::arrival_order::ArrivalOrder;
 use crate::collections::{DueTimes, Id};
@@ -12,7 +14,7 @@ use crate::trace::RequestNumber;
 const NO_REQUEST: RequestNumber = RequestNumber(u32::MAX);
 
 /// A request that has arrived, as the ranking knows it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct NewArrival {
     pub(crate) request: RequestNumber,
     /// When it came.
@@ -30,7 +32,7 @@ pub(crate) struct NewRank {
 }
 
 /// The ranked requests that have no slot.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct NewArrivals {
     order: ArrivalOrder,
     due: DueTimes,

@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use serde::{Deserialize, Serialize};
+
 use super::super::request::Slot;
 use super::RankKey;
 
@@ -10,7 +12,7 @@ const FEW: usize = 4;
 
 /// The running requests. Ranks change often and the worst is seldom asked for, so there is no order: the worst few are found
 /// by a scan, and known until their own ranks change.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RunningSet {
     /// By slot: the rank of a member.
     ranks: Vec<Option<RankKey>>,

@@ -29,6 +29,11 @@ pub(super) struct Shared {
     last: Option<Groups>,
 }
 
+crate::checkpoint::checkpointed!(Shared {
+    values: values, groups, cells, last;
+    fixed: keys, admits;
+});
+
 impl Shared {
     /// The shared keys of `rules`; `None` if no key reads an accumulator.
     pub(super) fn new(rules: &RankingRules) -> Option<Box<Self>> {

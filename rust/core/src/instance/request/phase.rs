@@ -1,7 +1,9 @@
 //! The states of a request on an instance.
 
+use serde::{Deserialize, Serialize};
+
 /// State of a request on its instance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Phase {
     /// Admitted, with prompt tokens (or recomputed tokens) left to compute.
     Prefilling,

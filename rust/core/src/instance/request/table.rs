@@ -3,6 +3,8 @@
 //! Reuse keeps the states in use close together in memory however long the
 //! trace is.
 
+use serde::{Deserialize, Serialize};
+
 use super::Phase;
 use crate::instance::batch::Cycle;
 use crate::kv::{BlockTable, ContentOwner, Residency, Tier};
@@ -17,7 +19,7 @@ pub(crate) type Slot = u32;
 pub(crate) type AdmissionSeq = u64;
 
 /// State of one request: two lines of a processor's cache.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[repr(align(64))]
 pub(crate) struct RequestState {
     pub(crate) request: RequestNumber,
@@ -52,7 +54,7 @@ pub(crate) struct RequestState {
 const _: () = assert!(size_of::<RequestState>() == 128);
 
 /// The entry of a request in the trace.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct TraceEntry {
     pub(crate) row: TraceRow,
     /// Output tokens, all told.
@@ -60,7 +62,7 @@ pub(crate) struct TraceEntry {
 }
 
 /// The state of a member of the decode set.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Member {
     /// Computed tokens less those of its progress at the set's step counter.
     pub(crate) offset: i64,
@@ -69,7 +71,7 @@ pub(crate) struct Member {
 }
 
 /// Moments and spans of a request's life on its instance.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Times {
     /// When the request was last preempted; `Ticks::MAX` while it is admitted.
     pub(crate) out_since: Ticks,
@@ -153,7 +155,7 @@ impl RequestState {
 }
 
 /// The requests of one instance.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct RequestTable {
     slots: Vec<RequestState>,
     vacant: Vec<Slot>,

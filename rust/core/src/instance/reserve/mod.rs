@@ -19,6 +19,11 @@ pub(crate) struct OutputReserve {
     closed: Option<u64>,
 }
 
+crate::checkpoint::checkpointed!(OutputReserve {
+    values: base, decays, preempted, closed;
+    fixed: rules;
+});
+
 /// The free tokens of a step, and what is taken of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Demand {

@@ -1,5 +1,7 @@
 //! Single steps in turn whose lengths are no series.
 
+use serde::{Deserialize, Serialize};
+
 use super::Run;
 use crate::series::Series;
 use crate::time::{HORIZON, Ticks};
@@ -8,7 +10,7 @@ use crate::time::{HORIZON, Ticks};
 const MOST: u64 = 64;
 
 /// Steps by the moments at which they end, each of which starts when the one before it ends.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct StepList {
     /// When each step ends.
     ends: Vec<Ticks>,

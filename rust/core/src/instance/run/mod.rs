@@ -14,12 +14,14 @@ pub(super) use list::StepList;
 pub(super) use pipeline::{Passing, Pipeline};
 pub(super) use state::RunState;
 
+use serde::{Deserialize, Serialize};
+
 use crate::cost::Extrapolation;
 use crate::series::Series;
 use crate::time::Ticks;
 
 /// Steps in progress.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Run {
     /// When the first step starts.
     pub(crate) start: Ticks,

@@ -8,6 +8,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::Run;
 use crate::config::PipelineConfig;
 use crate::cost::StepShape;
@@ -15,7 +17,7 @@ use crate::instance::StepRecord;
 use crate::time::Ticks;
 
 /// The stages, and the batches in them.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Pipeline {
     /// Up to where each stage goes, of the sum of all shares.
     shares: Vec<u64>,
@@ -34,7 +36,7 @@ pub(crate) struct Pipeline {
 }
 
 /// A place in the pipeline.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 enum Place {
     /// A batch.
     Taken(Box<Passing>),
@@ -43,13 +45,14 @@ enum Place {
 }
 
 /// A batch that passes the stages.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Passing {
     /// From when it was formed to when it leaves the last stage.
     pub(crate) run: Run,
     /// Its shape.
     pub(crate) shape: StepShape,
     /// Its decisions, where they are kept.
+    #[serde(with = "crate::checkpoint::absent")]
     pub(crate) record: Option<Box<StepRecord>>,
 }
 

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Pipeline, Run, StepList};
 use crate::config::PipelineConfig;
 use crate::cost::StepShape;
@@ -9,7 +11,7 @@ use crate::instance::queues::Receipts;
 use crate::time::Ticks;
 
 /// The run in progress, and what is listed to follow it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RunState {
     progress: Progress,
     /// The run in progress, if there is one.
@@ -26,7 +28,7 @@ pub(crate) struct RunState {
     pipeline: Option<Box<Pipeline>>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 enum Progress {
     /// No step is in progress.
     #[default]
@@ -38,7 +40,7 @@ enum Progress {
 }
 
 /// Steps of a run, by its start and length, that have ended at a moment.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct LatestEnded {
     now: Ticks,
     start: Ticks,

@@ -31,6 +31,11 @@ pub(in crate::instance) struct Speculator {
     proposals: Vec<u32>,
 }
 
+crate::checkpoint::checkpointed!(Speculator {
+    values: proposals;
+    fixed: config, verifier;
+});
+
 /// The outcome of the drafts of a step, and of the token after them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::instance) struct Verified {

@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::seconds;
 use crate::series::Series;
 use crate::time::Ticks;
 
 /// The latest steps that decoded, by run.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TokenIntervals {
     /// (intervals, how many) of runs, the oldest first.
     runs: VecDeque<(Series, u64)>,

@@ -1,6 +1,10 @@
 //! How a memory caches prefixes.
 
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::{Checkpointed, Reader, Writer};
 use crate::config::PrefixCacheConfig;
+use crate::error::Error;
 use crate::kv::cache::PrefixCache;
 use crate::kv::content::Content;
 use crate::kv::tree::RadixTree;
@@ -70,8 +74,27 @@ impl Caching {
     }
 }
 
+impl Checkpointed for Caching {
+    fn save(&self, to: &mut Writer) -> Result<(), Error> {
+        match self {
+            Self::None => Ok(()),
+            Self::Blocks(cache) => cache.save(to),
+            Self::Tree(tree) => to.value(tree),
+        }
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Error> {
+        match self {
+            Self::None => {}
+            Self::Blocks(cache) => cache.restore(from)?,
+            Self::Tree(tree) => *tree = from.value()?,
+        }
+        Ok(())
+    }
+}
+
 /// The tree of a memory.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct PrefixTree {
     pub(super) nodes: RadixTree,
     /// Blocks that were evicted.

@@ -45,6 +45,12 @@ pub(crate) struct Memory {
     given: Option<Vec<Block>>,
 }
 
+crate::checkpoint::checkpointed!(Memory {
+    values: pool, unassigned, given;
+    parts: caching;
+    fixed: names, drops_last;
+});
+
 impl Memory {
     /// A memory of `capacity` free blocks. `caching`: how prefixes are cached.
     pub(crate) fn new(
@@ -117,6 +123,11 @@ impl Memory {
         let before = std::mem::replace(&mut self.names.prefixes, prefixes);
         self.grow();
         before
+    }
+
+    /// The contents that requests share.
+    pub(crate) fn prefixes(&self) -> &Arc<Prefixes> {
+        &self.names.prefixes
     }
 
     /// Has the cache know all contents that requests share.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::NodeId;
 
 /// The unlocked leaves of a tree.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Leaves {
     /// By when they were used last; no two nodes were used at one time.
     by_use: BTreeMap<u64, NodeId>,

@@ -1,12 +1,13 @@
 //! The nodes of a radix tree, and what lookups, insertions, locks and evictions change in them.
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::leaves::Leaves;
 use crate::kv::content::Content;
 
 /// The number of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct NodeId(u32);
 
 impl NodeId {
@@ -19,7 +20,7 @@ impl NodeId {
 }
 
 /// Consecutive blocks of a prefix.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Node {
     /// The contents of the blocks.
     contents: Vec<Content>,
@@ -48,7 +49,7 @@ pub(crate) struct Found {
 }
 
 /// See [the module](super).
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RadixTree {
     /// The nodes, the root first; some are unused.
     nodes: Vec<Node>,

@@ -11,6 +11,8 @@ mod drafting;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::super::Part;
 use super::super::request::{Member, Phase, RequestState, RequestTable, Slot};
 use super::block_needs::BlockNeeds;
@@ -27,7 +29,7 @@ use crate::series::Series;
 use crate::time::Ticks;
 
 /// The decode set of an instance.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct DecodeSet {
     /// Steps that the set has taken.
     steps: u64,
@@ -47,7 +49,7 @@ pub(crate) struct DecodeSet {
 }
 
 /// The blocks that coming steps need.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 enum Needs {
     /// Of members that yield one token a step.
     Each(BlockNeeds),

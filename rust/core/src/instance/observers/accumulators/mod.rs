@@ -34,6 +34,11 @@ pub(crate) struct Accumulators {
     now: Ticks,
 }
 
+crate::checkpoint::checkpointed!(Accumulators {
+    values: groups, changed, now;
+    parts: each;
+});
+
 /// The mark of the code of a request that is a group by itself.
 const OWN_GROUP: u32 = 1 << 31;
 
@@ -45,6 +50,11 @@ struct Accumulator {
     by_code: BTreeMap<u32, u32>,
     totals: Vec<Total>,
 }
+
+crate::checkpoint::checkpointed!(Accumulator {
+    values: by_code, totals;
+    fixed: rules;
+});
 
 impl Accumulators {
     /// Accumulators of an instance without requests.

@@ -1,10 +1,12 @@
 //! The number of one group.
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::UNITS;
 use crate::time::Ticks;
 
 /// The number of one group, and its charges.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Total {
     /// Units for each token of a prompt.
     pub(super) prompt: i64,

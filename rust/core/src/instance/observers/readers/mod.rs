@@ -4,6 +4,8 @@ mod pacing;
 mod slow_steps;
 mod track;
 
+use serde::{Deserialize, Serialize};
+
 pub(crate) use track::Track;
 
 use super::fact::{Fact, Subject};
@@ -16,7 +18,7 @@ use crate::time::Ticks;
 use pacing::Pacing;
 
 /// Readers by slot. Without a pace, there are no readers and every call does nothing.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Readers {
     pacing: Option<Box<Pacing>>,
     /// Whether a routing rule reads when one reader runs out.

@@ -13,6 +13,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use serde::{Deserialize, Serialize};
+
 use super::slow_steps::SlowSteps;
 use super::track::Track;
 use crate::collections::{IndexedHeap, SuffixMaxima};
@@ -22,7 +24,7 @@ use crate::instance::run::Run;
 use crate::time::Ticks;
 
 /// The readers of one instance's requests.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Pacing {
     /// Ticks in which a reader takes a token.
     interval: i128,

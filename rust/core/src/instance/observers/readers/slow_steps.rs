@@ -1,11 +1,13 @@
 //! Runs of steps that were longer than readers take for a token.
 
+use serde::{Deserialize, Serialize};
+
 use crate::series::Series;
 use crate::time::Ticks;
 
 /// Consecutive steps of the decode set that were longer than the interval, or came
 /// after a pause. `T(k)` is when the set's step `k` ended, and `d` the interval.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct SlowSteps {
     /// Steps that the set had taken before.
     pub(super) before: u64,

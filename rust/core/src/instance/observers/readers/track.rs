@@ -1,9 +1,11 @@
 //! The state of one reader.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::Ticks;
 
 /// Tokens of a request that are read, and how late they came: two lines of a processor's cache.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[repr(align(64))]
 pub(crate) struct Track {
     /// Tokens to read so far.
