@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from paceline.prediction import Prediction
     from paceline.replaying import replay
     from paceline.result import Result, load_result
+    from paceline.result.output import Output
     from paceline.runs import Recipe, Run, read_run
     from paceline.sampling import Sample
     from paceline.simulation import Simulation
@@ -73,6 +74,7 @@ __all__ = [
     "Listed",
     "Model",
     "NoProgressError",
+    "Output",
     "Pace",
     "PacelineError",
     "Patience",
@@ -143,6 +145,7 @@ _HOMES = {
     "patience": ("Patience",),
     "replaying": ("replay",),
     "result": ("Result", "load_result"),
+    "result.output": ("Output",),
     "runs": ("Recipe", "Run", "read_run"),
     "sampling": ("Sample",),
     "simulation": ("Simulation",),

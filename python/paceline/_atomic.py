@@ -8,6 +8,9 @@ A process that is killed leaves its draft behind. Its writer holds a lock (``flo
 it runs, and the system releases the lock when the process ends, however it ends. So a draft without a lock
 has no writer: the next run that writes to the same place removes it, and `leftovers` finds all in a folder.
 A draft is never removed while its lock is held, or where the file system has no locks.
+
+A directory that takes long to write may be kept with what it has, and continued (`kept_directory`): its draft
+has a name that the next run finds.
 """
 
 from __future__ import annotations
@@ -27,11 +30,24 @@ from paceline import _check
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["abandon_unfinished", "leftovers", "new_directory", "new_file", "remove_leftovers"]
+__all__ = [
+    "abandon_unfinished",
+    "flush",
+    "kept",
+    "kept_directory",
+    "kept_for",
+    "leftovers",
+    "new_directory",
+    "new_file",
+    "remove_kept",
+    "remove_leftovers",
+]
 
 _TRIES: Final = 100
 _MORE: Final = 1 << 20
 _NAME: Final = re.compile(r"\.(?P<target>.+)\.[0-9a-f]{12}\.(?P<kind>partial|replaced)", re.DOTALL)
+
+_KEPT: Final = ".{}.checkpoint"
 
 _UNFINISHED: set[Path] = set()
 
@@ -51,9 +67,66 @@ def new_directory(target: Path) -> Iterator[Path]:
         with _naming(target, draft):
             yield draft
         for path in (*draft.iterdir(), draft):
-            _flush(path)
-        _put(draft, target)
-        _flush(target.parent)
+            flush(path)
+        _put(draft, target, draft.with_suffix(".replaced"))
+        flush(target.parent)
+
+
+@contextlib.contextmanager
+def kept_directory(target: Path) -> Iterator[Path]:
+    """Yield a directory that becomes `target` when the block ends well, and that stays beside it otherwise.
+
+    The next call for the same target yields it with what it holds; one that holds nothing does not stay.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process writes to it.
+    """
+    _check.path(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(target.parent, target.name)
+    draft = target.with_name(_KEPT.format(target.name))
+    draft.mkdir(exist_ok=True)
+    descriptor = _opened(draft)
+    try:
+        if descriptor is not None and _try_lock(descriptor) is False:
+            raise BlockingIOError(errno.EWOULDBLOCK, "another process writes to it", str(draft))
+        with _naming(target, draft):
+            yield draft
+        for path in (*draft.iterdir(), draft):
+            flush(path)
+        _put(draft, target, target.with_name(f".{target.name}.{os.urandom(6).hex()}.replaced"))
+        flush(target.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            draft.rmdir()
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def kept_for(target: Path) -> Path | None:
+    """Return the directory that `kept_directory` kept for a target, if there is one."""
+    draft = Path(os.path.realpath(target)).with_name(_KEPT.format(target.name))
+    return draft if draft.is_dir() else None
+
+
+def kept(folder: Path) -> tuple[Path, ...]:
+    """Return the directories in a folder that `kept_directory` kept, and to which no process writes."""
+    found = []
+    for entry in sorted(folder.glob(_KEPT.format("*"))):
+        with _lock(entry) as free:
+            if free and entry.is_dir() and not entry.is_symlink():
+                found.append(entry)
+    return tuple(found)
+
+
+def remove_kept(folder: Path) -> tuple[Path, ...]:
+    """Remove the directories that `kept` returns, and return those that are gone."""
+    found = kept(folder)
+    for entry in found:
+        _remove(entry)
+    return tuple(entry for entry in found if not entry.exists())
 
 
 @contextlib.contextmanager
@@ -75,9 +148,9 @@ def new_file(target: Path, *, tidy: bool = True) -> Iterator[Path]:
             yield draft
         if target.exists():
             draft.chmod(target.stat().st_mode & 0o777)
-        _flush(draft)
+        flush(draft)
         draft.replace(target)
-        _flush(target.parent)
+        flush(target.parent)
 
 
 @contextlib.contextmanager
@@ -188,10 +261,11 @@ def _draft(target: Path, *, directory: bool) -> Iterator[Path]:
     finally:
         _remove(draft)
         _UNFINISHED.discard(draft)
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
-def _locked_draft(target: Path, *, directory: bool) -> tuple[Path, int]:
+def _locked_draft(target: Path, *, directory: bool) -> tuple[Path, int | None]:
     for _ in range(_TRIES):
         draft = target.with_name(f".{target.name}.{os.urandom(6).hex()}.partial")
         try:
@@ -199,7 +273,7 @@ def _locked_draft(target: Path, *, directory: bool) -> tuple[Path, int]:
                 draft.mkdir()
             else:
                 draft.touch(exist_ok=False)
-            descriptor = os.open(draft, os.O_RDONLY)
+            descriptor = _opened(draft)
         except FileExistsError:
             continue
         except FileNotFoundError:
@@ -207,6 +281,8 @@ def _locked_draft(target: Path, *, directory: bool) -> tuple[Path, int]:
             if not target.parent.is_dir():
                 raise
             continue
+        if descriptor is None:
+            return draft, None
         try:
             free = _try_lock(descriptor) is not False
             if free and draft.stat().st_ino == os.fstat(descriptor).st_ino:
@@ -216,6 +292,13 @@ def _locked_draft(target: Path, *, directory: bool) -> tuple[Path, int]:
         os.close(descriptor)
         _remove(draft)
     raise FileExistsError(errno.EEXIST, "no free name for a draft", str(target))
+
+
+def _opened(path: Path) -> int | None:
+    """Open a file or directory, to lock or flush it; None where the system opens no directories."""
+    if sys.platform == "win32" and path.is_dir():
+        return None
+    return os.open(path, os.O_RDONLY)
 
 
 def _try_lock(descriptor: int) -> bool | None:
@@ -249,7 +332,8 @@ def _is_being_replaced(entry: Path, target: str) -> bool:
     """Whether a running writer moved a directory away: its draft, or its result, is locked."""
     if not entry.name.endswith(".replaced"):
         return False
-    for place in (entry.with_suffix(".partial"), entry.with_name(target)):
+    kept = entry.with_name(_KEPT.format(target))
+    for place in (entry.with_suffix(".partial"), kept, entry.with_name(target)):
         if place.exists():
             with _lock(place) as free:
                 if not free:
@@ -257,12 +341,11 @@ def _is_being_replaced(entry: Path, target: str) -> bool:
     return False
 
 
-def _put(draft: Path, target: Path) -> None:
-    """Rename `draft` to `target`, in place of what is there."""
+def _put(draft: Path, target: Path, old: Path) -> None:
+    """Rename `draft` to `target`; what is there is `old` until then."""
     if not target.exists():
         draft.rename(target)
         return
-    old = draft.with_suffix(".replaced")
     target.rename(old)
     try:
         draft.rename(target)
@@ -281,10 +364,11 @@ def _remove(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
     """Wait until a file, or a directory's entries, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    descriptor = _opened(path)
+    if descriptor is not None:
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -165,11 +165,14 @@ def streamed(
     columns: Mapping[str, Any],
     *,
     calls: Sequence[Callable[..., Any]] = (),
+    state: bytes | None = None,
     **parts: Any,  # noqa: ANN401 - as of `run`
 ) -> _core.Stream:
-    """Open the engine for a trace that is given in chunks; ``columns`` are empty."""
+    """Open the engine for a trace in chunks, at the start or at a state; ``columns`` are empty."""
     use()
     text = configuration(instances, **parts)
+    if state is not None:
+        return _core.Stream.resume(text, columns, state)
     return _core.Stream(text, columns, [showing(call) for call in calls] or None)
 
 

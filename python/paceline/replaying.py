@@ -22,6 +22,7 @@ from paceline.policy import Pace, Policy
 from paceline.policy.misuse import warn_of_misuse
 from paceline.policy.python_routers import Watched, routers_of
 from paceline.result import Provenance, Result
+from paceline.result.output import Output, output_of
 from paceline.result.turns import warn_of_early_turns
 from paceline.sampling import Sample, sample_of, sample_to_wire, warn_if_longer
 from paceline.trace import Trace, TraceScan
@@ -48,7 +49,7 @@ def replay(
     leap: bool = True,
     sample: float | Sample | None = None,
     record: tuple[float, float] | None = None,
-    out: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | Output | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Result:
     """Replay a trace through a cluster under a policy.
@@ -99,7 +100,8 @@ def replay(
         exceed the limit ``recorded`` (:class:`~paceline.limits.Limits`, 1.3 GB) is refused when they do.
     out
         A directory to which the result is saved (`Result.save`); a saved result in it is replaced. Needed for
-        a scanned trace, of which the result reads columns from there as they are used.
+        a scanned trace, of which the result reads columns from there as they are used. An
+        :class:`~paceline.Output` has checkpoints, too, from which the same call goes on after an end.
     progress
         Called at most ten times a second with the finished requests, their total,
         and the simulated time.
@@ -137,10 +139,10 @@ def replay(
     if isinstance(trace, TraceScan):
         from paceline.streaming import replay_scan
 
-        directory = checked_for_scan(trace, out, {"clients": clients, "sample": sample, "record": record})
+        output = checked_for_scan(trace, out, {"clients": clients, "sample": sample, "record": record})
         settings = settings_kept(until, leap, None, pace)
         return replay_scan(
-            trace, cluster, policy, pace=pace, out=directory, settings=settings, progress=progress
+            trace, cluster, policy, pace=pace, out=output, settings=settings, progress=progress
         )
     clients = _clients(trace, clients)
     by_session = clients is not None and clients.of == "sessions"
@@ -189,10 +191,10 @@ def _hosted(
     return times.on(cluster, prompt_tokens=trace.mean_prompt_tokens if times.frontend_token_s else 0.0)
 
 
-def _saved(result: Result, out: str | os.PathLike[str] | None) -> Result:
+def _saved(result: Result, out: str | os.PathLike[str] | Output | None) -> Result:
     """Save a result, if there is a directory for it."""
     if out is not None:
-        result.save(out)
+        result.save(output_of(out).directory)
     return result
 
 
@@ -219,9 +221,9 @@ _WHOLE: Final = {
 
 @typed()
 def checked_for_scan(
-    scan: TraceScan, out: str | os.PathLike[str] | None, given: Mapping[str, object]
-) -> str | os.PathLike[str]:
-    """Return the directory for a scanned trace; refuse what cannot be had of one."""
+    scan: TraceScan, out: str | os.PathLike[str] | Output | None, given: Mapping[str, object]
+) -> Output:
+    """Return where the result of a scanned trace goes; refuse what cannot be had of one."""
     if out is None:
         raise ConfigError(f"{scan.name}: out must be a directory where a trace is scanned, was None")
     for name, value in given.items():
@@ -230,7 +232,7 @@ def checked_for_scan(
                 f"{name} must be left out where a trace is scanned, was {said(value)}: {_WHOLE[name]}; read "
                 "the trace with read_trace"
             )
-    return out
+    return output_of(out)
 
 
 def _clients(trace: Trace, given: Concurrency | None) -> Concurrency | None:

@@ -19,7 +19,7 @@ def test_the_guide_runs_as_it_is_written(paceline: Run, root: Path) -> None:
     for line in commands:
         done = paceline(*shlex.split(line))
         assert done.returncode == 0, done.stderr
-    assert len(commands) == 2
+    assert len(commands) == 3
     exec("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)), {})
 
 

@@ -14,6 +14,7 @@ def clean(
     folder: Path = Path(),
     /,
     *,
+    checkpoints: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     dry_run: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
@@ -25,18 +26,22 @@ def clean(
     ----------
     folder
         The folder that runs wrote to; the current folder if not given. Its subfolders are not searched.
+    checkpoints
+        Remove the checkpoints of ended replays, too, from which the same command would continue.
     dry_run
         List the drafts, and remove nothing.
     json
         Print one JSON object instead of a line for each.
     """
-    from paceline._atomic import leftovers, remove_leftovers
+    from paceline._atomic import kept, leftovers, remove_kept, remove_leftovers
     from paceline.cli.output import print_json
     from paceline.errors import ConfigError
 
     if not folder.is_dir():
         raise ConfigError(f"{folder} must be a folder that runs wrote to")
     found = leftovers(folder) if dry_run else remove_leftovers(folder)
+    if checkpoints:
+        found += kept(folder) if dry_run else remove_kept(folder)
     if json:
         print_json({"folder": str(folder), "removed": not dry_run, "drafts": [path.name for path in found]})
         return

@@ -50,6 +50,7 @@ def replay(
     out: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     force: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     stream: Annotated[Flag, Parameter(group=OUTPUT)] = False,
+    checkpoint: Annotated[int | None, Parameter(group=OUTPUT)] = None,
     sample: Annotated[str | None, Parameter(group=OUTPUT)] = None,
     sample_tenants: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     record: Annotated[str | None, Parameter(group=OUTPUT)] = None,
@@ -79,6 +80,9 @@ def replay(
     stream
         Read the trace as it is replayed and write requests to --out as they end, so that memory does not grow
         with their number. The trace is Parquet in Paceline's own schema, a file or a folder of them.
+    checkpoint
+        With --stream: keep the state after each so many requests, so that the same command continues a replay
+        that was killed or interrupted (5000000; rounded up to chunks of the trace).
     sample
         Save how instances and router do over time: seconds between two samples, with a unit or a point (1s,
         500ms, 2.5), or the most samples (1000).
@@ -126,6 +130,8 @@ def replay(
         earlier = check_target(out)
         if not force and earlier.exists() and any(earlier.iterdir()):
             raise ConfigError(f"{out}: holds the result of an earlier replay; --force replaces it")
+    if checkpoint is not None and not stream:
+        raise ConfigError("--checkpoint needs --stream, which reads a trace in chunks and writes to --out")
     if stream:
         _refuse_whole(
             load,
@@ -174,7 +180,7 @@ def replay(
             ),
         )
     if stream:
-        _replay_stream(run, out, json=json, quiet=quiet)
+        _replay_stream(run, out, checkpoint, json=json, quiet=quiet)
         return
     rows = interruptible(lambda: run.trace.draw(reading.limits()))
     requests = run.trace.paced(rows)
@@ -203,18 +209,27 @@ def replay(
         note(done if perfetto is None else f"{done}, recorded in {perfetto}")
 
 
-def _replay_stream(run: Run, out: Path | None, *, json: bool, quiet: bool) -> None:
+def _replay_stream(run: Run, out: Path | None, checkpoint: int | None, *, json: bool, quiet: bool) -> None:
     """Replay a trace that is read in chunks, and print its result."""
+    from paceline._atomic import kept_for
     from paceline.cli.output import note, print_json
     from paceline.cli.progress import progress_bar
     from paceline.cli.rendering import as_document, print_result
     from paceline.errors import ConfigError
+    from paceline.result.output import Output
 
     if out is None:
         raise ConfigError("--stream needs --out DIR, where requests are written as they end; none was given")
+    if checkpoint is not None and kept_for(out) and not quiet:
+        note(f"continues from the checkpoint in {kept_for(out)}")
     begun = time.perf_counter()
-    with progress_bar(quiet=quiet) as progress:
-        result = run.stream(out, progress=progress)
+    try:
+        with progress_bar(quiet=quiet) as progress:
+            result = run.stream(Output(out, checkpoint), progress=progress)
+    except KeyboardInterrupt:
+        if checkpoint is not None and kept_for(out):
+            note(f"kept the last checkpoint in {kept_for(out)}; the same command continues there")
+        raise
     took = time.perf_counter() - begun
     document = as_document(result, None)
     if json:

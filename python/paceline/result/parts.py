@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from paceline._atomic import flush
 from paceline.result.columns import SCHEMA, RequestColumns
-from paceline.result.manifest import file_entry
+from paceline.result.manifest import check_file, file_entry
 from paceline.result.outcome import Sketch
 from paceline.result.save import write_requests
 from paceline.result.spreads import Spreading
@@ -24,6 +27,10 @@ from paceline.result.totals import Tally
 __all__ = ["RequestParts"]
 
 _NOT_KEPT: Final = "prefix"
+
+_OPEN: Final = "open.parquet"
+_SPREADS: Final = "spreads.npz"
+"""What `RequestParts.keep` writes: the rows of the trace whose requests have not ended, and the spreads."""
 
 
 class RequestParts:
@@ -46,6 +53,7 @@ class RequestParts:
         self._tally: Tally | None = None
         self._writer = ThreadPoolExecutor(max_workers=1)
         self._writing: Future[None] | None = None
+        self._flushed: set[str] = set()
         self.entries: dict[str, dict[str, Any]] = {}
         self.carried: list[str] = []
         self.rows = 0
@@ -80,6 +88,52 @@ class RequestParts:
         assert self._tally is not None, "Invariant: a trace has a request"
         figures = {name: spread.figures(partial(self._read, name)) for name, spread in self._spreads.items()}
         return summary_frame(figures, itl, reasons=self._reasons), self._tally
+
+    def keep(self, folder: Path) -> Mapping[str, Any]:
+        """Write what goes on to a folder, once the last part is written; return the rest of it.
+
+        Returns
+        -------
+        Mapping
+            What `take` needs beside the folder, ready for JSON.
+        """
+        self._wait()
+        for name in self.entries:
+            if name not in self._flushed:
+                flush(self._directory / name)
+                self._flushed.add(name)
+        if self._frames:
+            pl.concat(self._frames).write_parquet(folder / _OPEN, compression="zstd", compression_level=1)
+        arrays: dict[str, Any] = {
+            f"{name}.{part}": array
+            for name, spread in self._spreads.items()
+            for part, array in spread.state().items()
+        }
+        np.savez_compressed(folder / _SPREADS, **arrays)
+        tally = None if self._tally is None else asdict(self._tally)
+        return {"rows": self.rows, "carried": self.carried, "entries": self.entries, "tally": tally}
+
+    def take(self, folder: Path, rest: Mapping[str, Any]) -> None:
+        """Go on from what `keep` wrote and returned.
+
+        Raises
+        ------
+        ResultError
+            If a part was changed or removed.
+        """
+        for path in self._directory.glob("requests-*.parquet"):
+            if path.name not in rest["entries"]:
+                path.unlink()
+        for name, entry in rest["entries"].items():
+            check_file(self._directory, name, entry)
+        self.rows, self.carried, self.entries = rest["rows"], list(rest["carried"]), dict(rest["entries"])
+        self._flushed = set(self.entries)
+        self._tally = None if rest["tally"] is None else Tally(**rest["tally"])
+        if (folder / _OPEN).exists():
+            self._frames = deque([pl.read_parquet(folder / _OPEN)])
+        with np.load(folder / _SPREADS) as arrays:
+            for name, spread in self._spreads.items():
+                spread.restore({part: arrays[f"{name}.{part}"] for part in spread.state()})
 
     def _next(self, count: int) -> pl.DataFrame:
         """Remove so many rows of the trace from those that are kept."""

@@ -22,7 +22,7 @@ from typing import Any, Final
 import polars as pl
 
 from paceline import _check
-from paceline._atomic import new_directory
+from paceline._atomic import kept_directory, new_directory
 from paceline.errors import ResultError
 from paceline.result.columns import SCHEMA
 from paceline.result.manifest import MANIFEST, file_entry, read_manifest, write_manifest
@@ -113,10 +113,14 @@ class Rest:
 
 
 @contextmanager
-def saving(target: Path) -> Iterator[Path]:
-    """Yield a directory that becomes `target` when the block ends well; raise the errors of writing."""
+def saving(target: Path, *, keeps: bool = False) -> Iterator[Path]:
+    """Yield a directory that becomes `target` when the block ends well; raise the errors of writing.
+
+    With `keeps` it is what an earlier call left of the same target, and is left to the next one if this one
+    does not end well.
+    """
     try:
-        with new_directory(target) as draft:
+        with kept_directory(target) if keeps else new_directory(target) as draft:
             yield draft
     except OSError as error:
         raise ResultError(f"{target}: could not be written: {error.strerror or error}") from error

@@ -7,8 +7,8 @@ so the number of a rank is found by counting first bits, and then the next ones 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -49,6 +49,19 @@ class Spreading:
             )
             tops = (values.view(np.uint64) >> np.uint64(2 * _LOW)).astype(np.int64)
             self._tops += np.bincount(tops, minlength=2**_FIRST)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return what is known of the parts so far, by name."""
+        return {
+            "tops": self._tops,
+            "bounds": np.array([self._least, self._most]),
+            "count": np.array(self._count),
+        }
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a state."""
+        self._tops, self._count = state["tops"], int(state["count"])
+        self._least, self._most = map(float, state["bounds"])
 
     def figures(self, read: Callable[[], Iterator[pl.Series]]) -> Row:
         """Return what `spread_of` returns of the column, whose parts `read` gives in order."""

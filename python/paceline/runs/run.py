@@ -19,6 +19,7 @@ from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy
 from paceline.replaying import checked_for_scan, replay, settings_kept
 from paceline.result import Result
+from paceline.result.output import Output
 from paceline.runs.parts import cluster_from, included, policy_from
 from paceline.runs.recipe import Recipe
 from paceline.sampling import Sample
@@ -145,7 +146,10 @@ class Run:
 
     @typed()
     def stream(
-        self, out: str | os.PathLike[str], *, progress: Callable[[Progress], object] | None = None
+        self,
+        out: str | os.PathLike[str] | Output,
+        *,
+        progress: Callable[[Progress], object] | None = None,
     ) -> Result:
         """Replay the run's trace as it is read, into a directory, and save the run in it.
 
@@ -167,7 +171,7 @@ class Run:
             raise ConfigError(f"the trace of a streamed run must be a path and nothing else, was {recipe!r}")
         scan = scan_trace(path)
         given = self.settings.arguments()
-        checked_for_scan(scan, out, {name: given[name] for name in ("clients", "sample", "record")})
+        output = checked_for_scan(scan, out, {name: given[name] for name in ("clients", "sample", "record")})
         if recipe.sha256 not in (None, scan.sha256):
             raise ConfigError(f"{path}: must have the digest {recipe.sha256} of the run, had {scan.sha256}")
         from paceline.streaming import replay_scan
@@ -178,10 +182,10 @@ class Run:
             self.cluster,
             self.policy,
             pace=pace,
-            out=out,
+            out=output,
             settings=settings_kept(until, leap, None, pace),
             progress=progress,
-            run=replace(self, trace=replace(recipe, sha256=scan.sha256)).to_toml(Path(out)),
+            run=replace(self, trace=replace(recipe, sha256=scan.sha256)).to_toml(output.path),
         )
 
     @typed()

@@ -193,16 +193,21 @@ class TraceScan:
         count = len(self._files)
         return f"<TraceScan {self.name!r}: {len(self):,} requests in {count} file{'s' * (count > 1)}>"
 
-    def chunks(self) -> Iterator[Trace]:
+    def chunks(self, first: int = 0) -> Iterator[Trace]:
         """Read the rows in order, each chunk a trace by itself.
+
+        Parameters
+        ----------
+        first
+            The row at which the first chunk starts, one at which some chunk does.
 
         Raises
         ------
         TraceError
             The first row that breaks a rule of the schema, or arrives before the row before it.
         """
-        latest = 0.0
-        for start, file, frame in self._read(self.columns, self._chunk):
+        latest = self._arrival(first - 1) if first else 0.0
+        for start, file, frame in self._read(self.columns, self._chunk, first):
             rows = Rows(str(file), partial(_located, file, start))
             arrival = frame.get_column("arrival").cast(pl.Float64)
             late = pl.select(arrival < pl.concat([pl.Series([latest]), arrival.head(-1)])).to_series()
@@ -240,12 +245,20 @@ class TraceScan:
             raise TraceError(f"{self._path}: {_BLOCK_TOKENS} must be the same whole number in every row")
         return int(sizes[0]) if "prefix" in self._schema else None
 
-    def _read(self, columns: Sequence[str], rows: int) -> Iterator[tuple[int, Path, pl.DataFrame]]:
-        """Read some columns, these rows at a time, with the first row's place in its file."""
+    def _arrival(self, row: int) -> float:
+        """Read the arrival of a row."""
+        _, _, frame = next(self._read(["arrival"], 1, row))
+        return float(frame.get_column("arrival").cast(pl.Float64).item())
+
+    def _read(
+        self, columns: Sequence[str], rows: int, first: int = 0
+    ) -> Iterator[tuple[int, Path, pl.DataFrame]]:
+        """Read some columns from a row on, these rows at a time, with the first row's place in its file."""
         for file, height in zip(self._files, self._heights, strict=True):
             lazy = pl.scan_parquet(file).select(columns)
-            for start in range(0, height, rows):
+            for start in range(min(first, height), height, rows):
                 yield start, file, _collected(lazy.slice(start, rows), file)
+            first = max(first - height, 0)
 
     def _column(self, name: str) -> Iterator[pl.Series]:
         """Read one column in the type that traces have it in, in parts.
