@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_LIMIT", "QueueOrder", "Scheduler"]
 
+_SELDOM = ("requeue_last", "drop_unseen", "whole_block_chunks")  # written only where they hold
 NO_LIMIT = 2**32 - 2
 """No limit on the tokens of a step: the largest number that the engine reads."""
 
@@ -173,6 +174,9 @@ class Scheduler(Value):
         freed and drafts that were accepted since, so that an arrival waits for one
         more step. Beside drafts the stages must be `Running` and
         ``Admit(unless_preempted=True)``, and preemption by recompute.
+    drop_unseen
+        Whether a request that such a decision preempts loses its token under way, as under
+        SGLang. Needs an `output_reserve`, and decodes that leave steps to prefills.
     pipelined
         Whether the stages of an instance with ``pipeline_parallel`` above 1 have several
         batches at a time; None: a step passes all stages before the next one is formed.
@@ -232,6 +236,7 @@ class Scheduler(Value):
     output_reserve: OutputReserve | None = None
     prefix_cache: PrefixCache | None = None
     schedule_ahead: bool = False
+    drop_unseen: bool = False
     receive_interval: int = 1
     pipelined: Pipelined | None = None
 
@@ -454,13 +459,10 @@ class Scheduler(Value):
             "threshold_when_alone": self.threshold_when_alone,
             "preemption": preemption_to_wire(self.preemption, ticks_per_s),
             "requeue_late": self.requeue_late,
-            "prefix_cache": None
-            if self.prefix_cache is None
-            else self.prefix_cache.to_wire(names or Names()),
+            "prefix_cache": self.prefix_cache and self.prefix_cache.to_wire(names or Names()),
             "schedule_ahead": self.schedule_ahead,
             **({"receive_interval": self.receive_interval} if self.receive_interval > 1 else {}),
-            **({"requeue_last": True} if self.requeue_last else {}),
-            **({"whole_block_chunks": True} if self.whole_block_chunks else {}),
+            **{name: True for name in _SELDOM if getattr(self, name)},
             **({} if self.prompt_batch is None else {"prompt_batch": self.prompt_batch.to_wire()}),
             **({} if self.output_reserve is None else {"output_reserve": self.output_reserve.to_wire()}),
         }
