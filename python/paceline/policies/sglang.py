@@ -120,8 +120,8 @@ def sglang(
     ends that admissions make with ``ignore_eos`` and no cache. Blocks are its pages, of one
     token or more: ``block_tokens`` of the instance is ``--page-size``. With pages of more than 32
     tokens, ``lpm`` sees only whole pages that prompts share. Beside ``hierarchical_cache`` the
-    prefix cache is vLLM's, hit from the moment a block is scheduled and evicted block by block. Under
-    ``overlap_schedule`` a request that is retracted keeps the token that is under way. The
+    prefix cache is vLLM's, hit from the moment a block is scheduled and evicted block by block; there,
+    under ``overlap_schedule``, a request that is retracted keeps the token that is under way. The
     hierarchical cache is that of ``srt/mem_cache/unified_radix_cache.py`` and
     ``srt/managers/cache_controller.py``, with pages as large as blocks.
     """
@@ -144,6 +144,7 @@ def sglang(
         prefix_cache=cache,
         receive_interval=receive_interval,
         schedule_ahead=overlap_schedule,
+        drop_unseen=overlap_schedule and (cache is None or cache.tree is not None),
     )
     return Policy(name=f"sglang-{schedule_policy}", scheduler=scheduler, on_arrival=routing)
 
