@@ -20,6 +20,7 @@ from paceline.policy.expressions.tree import Expr, Operand
 from paceline.policy.expressions.wire import Names
 from paceline.policy.expressions.wire import to_wire as expression_to_wire
 from paceline.policy.loras import Loras
+from paceline.policy.orders import OF_OUTPUTS, QueueOrder
 from paceline.policy.pipelines import Pipelined
 from paceline.policy.prefix_cache import LONGEST_PREFIX, PrefixCache
 from paceline.policy.prompt_batches import PromptBatch
@@ -48,16 +49,6 @@ __all__ = ["NO_LIMIT", "QueueOrder", "Scheduler"]
 _SELDOM = ("requeue_last", "drop_unseen", "whole_block_chunks")  # written only where they hold
 NO_LIMIT = 2**32 - 2
 """No limit on the tokens of a step: the largest number that the engine reads."""
-
-QueueOrder = Literal["arrival", "priority", "score", "longest_output", "longest_prefix"]
-"""The order in which requests are admitted.
-
-``arrival``: first come, first served; preempted requests come before new ones.
-``priority``, ``score``: the trace's column, smallest first. ``longest_output``:
-the most output tokens, which only an oracle knows. ``longest_prefix``: the most
-cached tokens, evaluated for each step while at most 128 requests wait; a request with
-at most 32 that begins with the same 32 tokens as one before it comes last.
-"""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -366,7 +357,7 @@ class Scheduler(Value):
     def uses_oracle(self) -> bool:
         """Whether the scheduler reads output lengths, which no real scheduler knows."""
         reads = self.output_reserve is not None or self.allocation == "chunk_if_output_fits"
-        if reads or self._is_named("longest_output"):
+        if reads or (isinstance(self.order, str) and self.order in OF_OUTPUTS):
             return True
         return any(getattr(part, "space", "") == "oracle" for of in self.expressions() for part in of.walk())
 
