@@ -15,6 +15,7 @@ from paceline._build import warn_of_debug_build
 from paceline._clock import TICKS_PER_SECOND
 from paceline._fork import use
 from paceline.errors import InternalError, PolicyError
+from paceline.policy.orders import OF_COLUMNS, OF_PRIORITIES, priorities
 from paceline.policy.policy import Policy
 from paceline.policy.shown import showing
 from paceline.trace import Trace, TraceScan
@@ -220,11 +221,12 @@ def columns(
     if policy.calls:  # a Python function may read every column
         seen |= {name for name in ("priority", "score", "tenant") if name in trace.frame.columns}
     if "priority" in seen:
-        if order in ("score", "longest_output"):
+        if order not in ("arrival", "priority"):
             raise PolicyError(f"order {order!r} cannot go with rules on req.priority; rank by an expression")
         given["priority"] = _column(trace, "priority", "req.priority").cast(pl.Int64).to_numpy()
-    elif order == "priority":
-        given["priority"] = _column(trace, "priority", "order 'priority'").cast(pl.Int64).to_numpy()
+    elif order in OF_PRIORITIES:
+        column = _column(trace, "priority", f"order {order!r}").cast(pl.Int64).to_numpy()
+        given["priority"] = priorities(order, column, output)
     elif order == "score":
         given["priority"] = in_order(_column(trace, "score", "order 'score'").to_numpy())
     elif order == "longest_output":
@@ -390,10 +392,10 @@ def _column(trace: Trace, column: str, reader: str, *, whole: bool = True) -> pl
     return values
 
 
-def order_of(policy: Policy) -> object:
+def order_of(policy: Policy) -> str:
     """Return the queue order that needs a column of the trace, if a scheduler has one."""
     named = {"arrival" if scheduler.ranks else scheduler.order for scheduler in policy.schedulers}
-    ordered = sorted(map(str, named & {"priority", "score", "longest_output"}))
+    ordered = sorted(map(str, named & OF_COLUMNS))
     if len(ordered) > 1:
         raise PolicyError(
             f"schedulers of pools must not have the orders {' and '.join(ordered)} at once, as a request "

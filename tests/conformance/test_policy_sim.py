@@ -59,19 +59,21 @@ def configuration(log: DecisionLog, until: int | None) -> dict[str, Any]:
 
 def requests(log: DecisionLog) -> list[TraceRequest]:
     """Return a log's workload."""
-    if log.kind == "sglang-radix":
-        return [in_tree(log, *request) for request in log.requests]
+    if KINDS[log.kind] is sglang:
+        priorities = sglang.columns(log).get("priority", [0] * len(log.requests))
+        several = zip(log.requests, priorities, strict=True)
+        return [under_sglang(int(priority), *request) for request, priority in several]
     rows = [TraceRequest(*row[:4], *(tuple(ids) for ids in row[4:])) for row in log.requests]
     return [replace(row, output_tokens=most) for row, most in zip(rows, log.output_tokens, strict=True)]
 
 
-def in_tree(
-    log: DecisionLog, arrival: int, prompt: int, output: int, session: int, ids: list[int]
-) -> TraceRequest:
-    """Return a request whose prefix is cached in a tree."""
-    priority = -output if log.engine["schedule_policy"] == "lof" else 0
-    of = None if session < 0 else session
-    return TraceRequest(arrival, prompt, output, priority=priority, prefix=tuple(ids), session=of)
+def under_sglang(priority: int, arrival: int, prompt: int, output: int, *further: Any) -> TraceRequest:
+    """Return a request of SGLang: beside a tree it has a session or ids; its own priority comes last."""
+    one = TraceRequest(arrival, prompt, output, priority=priority)
+    if len(further) < 2:
+        return one
+    session, ids = further[:2]
+    return replace(one, prefix=tuple(ids), session=None if session < 0 else session)
 
 
 def record(step: Step, row: list[Any]) -> dict[str, Any]:

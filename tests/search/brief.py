@@ -29,6 +29,7 @@ SIMPLE: dict[str, Any] = {
     "sits_out": False,
     "prefix_cache": None,
     "schedule_ahead": False,
+    "drop_unseen": False,
     "receive_interval": 1,
     "order": {"kind": "arrival"},
     "max_num_seqs": 1000,

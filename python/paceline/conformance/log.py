@@ -102,6 +102,7 @@ class _Sglang(msgspec.Struct):
     ignore_eos: bool
     conservativeness: Annotated[float, msgspec.Meta(ge=0, le=1)]
     clip: _Count = 4096
+    priorities: Literal["highest", "lowest"] | None = None
 
 
 class _Layered(_Engine):
@@ -167,6 +168,10 @@ _REQUESTS: Final[dict[str, tuple[Any, int]]] = {
     "layered": (_PLAIN, 3),
     "sglang": (_PLAIN, 3),
     "sglang-radix": (_IN_TREE, 5),
+}
+_WITH_PRIORITIES: Final[dict[str, Any]] = {
+    "sglang": tuple[_Nanoseconds, _Tokens, _Tokens, _Priority],
+    "sglang-radix": tuple[_Nanoseconds, _Tokens, _Tokens, _Session, list[_Id], _Priority],
 }
 _STEP_LENGTHS: Final = {
     "vllm": 4,
@@ -282,6 +287,8 @@ def read_log(path: Path | str) -> DecisionLog:
 def _check_rows(log: DecisionLog) -> None:
     """Refuse a request or a step without the values of its kind of log."""
     kind, length = _REQUESTS[log.kind]
+    if log.engine.get("priorities") is not None:
+        kind, length = _WITH_PRIORITIES.get(log.kind, kind), length + 1
     for at, request in enumerate(log.requests):
         try:
             msgspec.convert(request[:length], kind)

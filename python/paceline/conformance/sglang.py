@@ -9,6 +9,8 @@ import numpy as np
 
 from paceline.conformance.log import DecisionLog
 from paceline.policies.sglang import sglang
+from paceline.policy import Policy
+from paceline.policy.orders import OF_PRIORITIES, priorities
 
 __all__ = ["FIELDS", "columns", "instance", "steps"]
 
@@ -21,10 +23,8 @@ FIELDS = (
 )
 
 
-def instance(log: DecisionLog) -> dict[str, Any]:
-    """Return the configuration of the log's engine."""
-    settings = log.engine
-    policy = sglang(
+def _policy(settings: dict[str, Any]) -> Policy:
+    return sglang(
         schedule_policy=settings["schedule_policy"],
         chunked_prefill_size=settings["chunked_prefill_size"],
         max_running_requests=settings["max_running_requests"],
@@ -33,8 +33,14 @@ def instance(log: DecisionLog) -> dict[str, Any]:
         overlap_schedule=settings["overlap"],
         schedule_conservativeness=settings["conservativeness"],
         ignore_eos=settings["ignore_eos"],
+        priorities=settings.get("priorities"),
     )
-    scheduler = policy.scheduler_of(0)
+
+
+def instance(log: DecisionLog) -> dict[str, Any]:
+    """Return the configuration of the log's engine."""
+    settings = log.engine
+    scheduler = _policy(settings).scheduler_of(0)
     reserve = scheduler.output_reserve
     if reserve is not None and "clip" in settings:
         clipped = dataclasses.replace(reserve, clip=settings["clip"])
@@ -51,8 +57,12 @@ def instance(log: DecisionLog) -> dict[str, Any]:
 def columns(log: DecisionLog) -> dict[str, Any]:
     """Return the columns that only this kind of log has."""
     found: dict[str, Any] = {}
-    if log.engine["schedule_policy"] == "lof":
-        found["priority"] = -np.array(log.output_tokens, dtype=np.int64)
+    order, output = _policy(log.engine).scheduler_of(0).order, np.array(log.output_tokens, dtype=np.uint32)
+    if order in OF_PRIORITIES:
+        given = np.array([request[-1] for request in log.requests], dtype=np.int64)
+        found["priority"] = priorities(str(order), given, output)
+    elif order == "longest_output":
+        found["priority"] = -output.astype(np.int64)
     if not log.engine["radix_cache"]:
         return found
     sessions = [request[3] for request in log.requests]

@@ -17,11 +17,16 @@ from paceline.policy.tiers import Host
 __all__ = ["sglang"]
 
 SchedulePolicy = Literal["fcfs", "lof", "lpm"]
+Priorities = Literal["highest", "lowest"]
 
-_ORDERS: dict[SchedulePolicy, QueueOrder] = {
-    "fcfs": "arrival",
-    "lof": "longest_output",
-    "lpm": "longest_prefix",
+_ORDERS: dict[tuple[SchedulePolicy, Priorities | None], QueueOrder] = {
+    ("fcfs", None): "arrival",
+    ("lof", None): "longest_output",
+    ("lpm", None): "longest_prefix",
+    ("fcfs", "highest"): "highest_priority",
+    ("fcfs", "lowest"): "priority",
+    ("lof", "highest"): "highest_priority_then_longest_output",
+    ("lof", "lowest"): "priority_then_longest_output",
 }
 
 
@@ -38,6 +43,7 @@ def sglang(
     ignore_eos: bool = False,
     receive_interval: int = 1,
     overlap_schedule: bool = False,
+    priorities: Priorities | None = None,
     routing: Routing = "fewest_requests",
 ) -> Policy:
     """Prefill first: waiting requests that fit run a step of prefill; decodes run when there is none.
@@ -87,6 +93,11 @@ def sglang(
     overlap_schedule
         Whether a step is decided when the one before it starts, as SGLang does unless
         ``--disable-overlap-schedule`` is given.
+    priorities
+        Which priorities come first, where requests have some (``--enable-priority-scheduling`` with
+        ``--disable-priority-preemption``): ``highest``, or ``lowest`` with
+        ``--schedule-low-priority-values-first``. Equal ones are admitted by arrival, or under
+        ``lof`` by their outputs. None: the trace's priorities are not read.
     routing
         Which instance an arrival joins.
 
@@ -98,7 +109,7 @@ def sglang(
     Raises
     ------
     PolicyError
-        If ``schedule_policy`` is another, it is ``lpm`` without prefix caching,
+        If ``schedule_policy`` is another, it is ``lpm`` without prefix caching or with priorities,
         ``schedule_conservativeness`` is negative, or the prefix cache has tiers that this
         scheduler does not have.
 
@@ -116,18 +127,21 @@ def sglang(
     ``scheduler_recv_skipper.py`` of 0.5.9 (a decode step counts as 1, one with a prompt as
     1,000). Decisions, with its radix tree and without, are those of logs that its own code
     made (``tests/conformance/logs/sglang``). A request's ``max_new_tokens`` is its output's
-    length in the trace. Not modelled: priorities; ``max_prefill_tokens``; the simulation of
+    length in the trace. Not modelled: that requests without a free seat preempt running ones of lower
+    priority; ``--retraction-policy priority``; ``max_prefill_tokens``; the simulation of
     ends that admissions make with ``ignore_eos`` and no cache. Blocks are its pages, of one
     token or more: ``block_tokens`` of the instance is ``--page-size``. With pages of more than 32
     tokens, ``lpm`` sees only whole pages that prompts share. Beside ``hierarchical_cache`` the
-    prefix cache is vLLM's, hit from the moment a block is scheduled and evicted block by block. Under
-    ``overlap_schedule`` a request that is retracted keeps the token that is under way. The
+    prefix cache is vLLM's, hit from the moment a block is scheduled and evicted block by block; there,
+    under ``overlap_schedule``, a request that is retracted keeps the token that is under way. The
     hierarchical cache is that of ``srt/mem_cache/unified_radix_cache.py`` and
     ``srt/managers/cache_controller.py``, with pages as large as blocks.
     """
-    if schedule_policy not in _ORDERS:
+    if schedule_policy not in get_args(SchedulePolicy):
         legal = ", ".join(get_args(SchedulePolicy))
         raise PolicyError(f"schedule_policy must be one of {legal}, was {schedule_policy!r}")
+    if schedule_policy == "lpm" and priorities is not None:
+        raise PolicyError(f"priorities must be None where schedule_policy is 'lpm', was {priorities!r}")
     if schedule_policy == "lpm" and not prefix_caching:
         raise PolicyError("prefix_caching must be True where schedule_policy is 'lpm', was False")
     cache = _cache(prefix_caching, hierarchical=hierarchical_cache)
@@ -136,14 +150,16 @@ def sglang(
         max_num_seqs=max_running_requests,
         stages=(Prefills(), Admit(), Decodes(charged=False, over_prefills=False, sits_out=mixed_chunk)),
         exclusive_prefill=not mixed_chunk,
-        order=_ORDERS[schedule_policy],
+        order=_ORDERS[schedule_policy, priorities],
         victim="fewest_generated",
         allocation="chunk_if_all_fits",
-        requeue_last=True,
+        # By priority and arrival, a retracted request keeps its place.
+        requeue_last=priorities is None or schedule_policy != "fcfs",
         output_reserve=_reserve(schedule_conservativeness, ignore_eos=ignore_eos),
         prefix_cache=cache,
         receive_interval=receive_interval,
         schedule_ahead=overlap_schedule,
+        drop_unseen=overlap_schedule and (cache is None or cache.tree is not None),
     )
     return Policy(name=f"sglang-{schedule_policy}", scheduler=scheduler, on_arrival=routing)
 

@@ -97,6 +97,11 @@ class Composition(Protocol):
         ...
 
     @property
+    def drop_unseen(self) -> bool:
+        """Whether a preempted request loses the token that the decision does not know."""
+        ...
+
+    @property
     def receive_interval(self) -> int:
         """Steps without a prompt from one receipt of arrivals to the next."""
         ...
@@ -159,6 +164,7 @@ def check_composition(scheduler: Composition) -> None:
     _check_prompt_batch(scheduler)
     _check_reserve(scheduler)
     _check_tree(scheduler)
+    _check_drop_unseen(scheduler)
     if any(isinstance(stage, Select) for stage in scheduler.stages):
         _check_selecting(scheduler)
     if scheduler.ranks:
@@ -369,6 +375,23 @@ def _check_tree(scheduler: Composition) -> None:
             "tree of prefix_cache must be None unless there is an output_reserve, beside which admissions "
             f"are not tried again before there is room, was {tree!r}"
         )
+
+
+def _check_drop_unseen(scheduler: Composition) -> None:
+    """Refuse to drop tokens of preempted requests unless decodes alone preempt, in steps without prefills."""
+    if not scheduler.drop_unseen:
+        return
+    decodes = scheduler.stages[-1]
+    apart = scheduler.exclusive_prefill or (isinstance(decodes, Decodes) and decodes.sits_out)
+    cache = scheduler.prefix_cache
+    for holds, rule in (
+        (scheduler.schedule_ahead, "without schedule_ahead, which decides steps before tokens are known"),
+        (scheduler.output_reserve is not None, "without an output_reserve"),
+        (apart, "unless decodes leave steps to prefills: exclusive_prefill, or Decodes(sits_out=True)"),
+        (cache is None or cache.tree is not None, "beside a prefix_cache without a tree"),
+    ):
+        if not holds:
+            raise PolicyError(f"drop_unseen must be False {rule}, was True")
 
 
 def _check_reserve(scheduler: Composition) -> None:

@@ -19,6 +19,9 @@ __all__ = ["accumulators_of", "keys_in", "levels_of", "quantum_of", "reads_cache
 _NAMED: dict[str, tuple[Expr, ...]] = {
     "arrival": (),  # the engine ranks requests with equal keys by arrival
     "priority": (req.priority,),
+    "highest_priority": (-req.priority,),
+    "priority_then_longest_output": (req.priority, -oracle.output_tokens),
+    "highest_priority_then_longest_output": (-req.priority, -oracle.output_tokens),
     "score": (req.score,),
     "longest_output": (-oracle.output_tokens,),
 }

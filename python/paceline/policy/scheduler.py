@@ -20,6 +20,7 @@ from paceline.policy.expressions.tree import Expr, Operand
 from paceline.policy.expressions.wire import Names
 from paceline.policy.expressions.wire import to_wire as expression_to_wire
 from paceline.policy.loras import Loras
+from paceline.policy.orders import OF_OUTPUTS, QueueOrder
 from paceline.policy.pipelines import Pipelined
 from paceline.policy.prefix_cache import LONGEST_PREFIX, PrefixCache
 from paceline.policy.prompt_batches import PromptBatch
@@ -45,18 +46,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_LIMIT", "QueueOrder", "Scheduler"]
 
+_SELDOM = ("requeue_last", "drop_unseen", "whole_block_chunks")  # written only where they hold
 NO_LIMIT = 2**32 - 2
 """No limit on the tokens of a step: the largest number that the engine reads."""
-
-QueueOrder = Literal["arrival", "priority", "score", "longest_output", "longest_prefix"]
-"""The order in which requests are admitted.
-
-``arrival``: first come, first served; preempted requests come before new ones.
-``priority``, ``score``: the trace's column, smallest first. ``longest_output``:
-the most output tokens, which only an oracle knows. ``longest_prefix``: the most
-cached tokens, evaluated for each step while at most 128 requests wait; a request with
-at most 32 that begins with the same 32 tokens as one before it comes last.
-"""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -173,6 +165,9 @@ class Scheduler(Value):
         freed and drafts that were accepted since, so that an arrival waits for one
         more step. Beside drafts the stages must be `Running` and
         ``Admit(unless_preempted=True)``, and preemption by recompute.
+    drop_unseen
+        Whether a request that such a decision preempts loses its token under way, as under
+        SGLang. Needs an `output_reserve`, and decodes that leave steps to prefills.
     pipelined
         Whether the stages of an instance with ``pipeline_parallel`` above 1 have several
         batches at a time; None: a step passes all stages before the next one is formed.
@@ -232,6 +227,7 @@ class Scheduler(Value):
     output_reserve: OutputReserve | None = None
     prefix_cache: PrefixCache | None = None
     schedule_ahead: bool = False
+    drop_unseen: bool = False
     receive_interval: int = 1
     pipelined: Pipelined | None = None
 
@@ -361,7 +357,7 @@ class Scheduler(Value):
     def uses_oracle(self) -> bool:
         """Whether the scheduler reads output lengths, which no real scheduler knows."""
         reads = self.output_reserve is not None or self.allocation == "chunk_if_output_fits"
-        if reads or self._is_named("longest_output"):
+        if reads or (isinstance(self.order, str) and self.order in OF_OUTPUTS):
             return True
         return any(getattr(part, "space", "") == "oracle" for of in self.expressions() for part in of.walk())
 
@@ -454,13 +450,10 @@ class Scheduler(Value):
             "threshold_when_alone": self.threshold_when_alone,
             "preemption": preemption_to_wire(self.preemption, ticks_per_s),
             "requeue_late": self.requeue_late,
-            "prefix_cache": None
-            if self.prefix_cache is None
-            else self.prefix_cache.to_wire(names or Names()),
+            "prefix_cache": self.prefix_cache and self.prefix_cache.to_wire(names or Names()),
             "schedule_ahead": self.schedule_ahead,
             **({"receive_interval": self.receive_interval} if self.receive_interval > 1 else {}),
-            **({"requeue_last": True} if self.requeue_last else {}),
-            **({"whole_block_chunks": True} if self.whole_block_chunks else {}),
+            **{name: True for name in _SELDOM if getattr(self, name)},
             **({} if self.prompt_batch is None else {"prompt_batch": self.prompt_batch.to_wire()}),
             **({} if self.output_reserve is None else {"output_reserve": self.output_reserve.to_wire()}),
         }

@@ -104,7 +104,7 @@ class Schedulers:
             )
 
     def check_trees(self, *, migrates: bool) -> None:
-        """Refuse radix trees of prefixes where requests migrate.
+        """Refuse radix trees of prefixes, and tokens that count late, where requests migrate.
 
         Raises
         ------
@@ -117,6 +117,11 @@ class Schedulers:
             raise PolicyError(
                 "tree of prefix_cache must be None where requests migrate, whose blocks would be in the "
                 f"trees of two instances, was {tree!r}"
+            )
+        if migrates and any(each.drop_unseen for each in self.several):
+            raise PolicyError(
+                "drop_unseen of a scheduler must be False where requests migrate, whose tokens would not be "
+                "known as they are routed, was True"
             )
 
     def check_flips(self, pools: Pools, flips: Iterable[Flip]) -> None:

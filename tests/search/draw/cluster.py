@@ -5,7 +5,7 @@ from __future__ import annotations
 from search.draw import monitors, pipelines, rules, stages, step_limits, tiers
 from search.draw.costs import curve
 from search.draw.expressions import Wire
-from search.draw.instances import has_tree, instance, malform
+from search.draw.instances import instance, keeps_requests, malform
 from search.draw.network import network
 from search.draw.pace import pace
 from search.draw.routers import holding, routers
@@ -28,20 +28,20 @@ def cluster(source: Source) -> Wire:
     selects = any(stages.has(one["scheduler"]["stages"], "select") for one in fleet)
     # Steps that are decided ahead beside drafts take no hand-overs.
     ahead = any("speculation" in one and one["scheduler"]["schedule_ahead"] for one in fleet)
-    # Beside a radix tree requests stay where they are, and their KV does.
-    trees = any(has_tree(one) for one in fleet) and source.chance(0.97)
-    moves = not (piped or trees) and count > 1 and source.chance(0.65)
+    # Beside a radix tree, and where tokens count late, requests stay where they are, and their KV does.
+    stay = any(keeps_requests(one) for one in fleet) and source.chance(0.97)
+    moves = not (piped or stay) and count > 1 and source.chance(0.65)
     early = moves and source.chance(0.25)
-    hands_over = not (selects or ahead or piped or trees)
+    hands_over = not (selects or ahead or piped or stay)
     overlaps = early and not any(stages.has(one["scheduler"]["stages"], "layered") for one in fleet)
-    watched = not (piped or trees) and count > 1 and source.chance(0.4)
+    watched = not (piped or stay) and count > 1 and source.chance(0.4)
     drawn: Wire = {
         "instances": fleet,
         "routing": {
             "on_arrival": rules.on_arrival(source),
             "decode_on_arrival": rules.decode_on_arrival(source) if early else None,
             "on_prefilled": rules.later(source)
-            if (not early and moves) or source.chance(0.0 if trees else 0.05)
+            if (not early and moves) or source.chance(0.0 if stay else 0.05)
             else None,
             "on_answering": rules.later(source) if moves else None,
             "every": monitors.monitors(source) if watched else [],
@@ -70,7 +70,7 @@ def cluster(source: Source) -> Wire:
     for one in fleet if not piped else ():
         # Beside steps decided ahead and drafts, requests stay.
         bound = "speculation" in one or one["scheduler"]["schedule_ahead"]
-        if not (leave and bound) and not (trees and has_tree(one)):
+        if not (leave and bound) and not (stay and keeps_requests(one)):
             tiers.tier(source, one)
     if not any(routing[name] for name in later) and drawn["lockstep"] is None and drawn["handover"] is None:
         tiers.stores(source, drawn)

@@ -45,9 +45,10 @@ def instance(source: Source, *, ranked: bool, block_tokens: int | None) -> Wire:
     }
 
 
-def has_tree(one: Wire) -> bool:
-    """Return whether a radix tree has the cached prefixes of an instance."""
-    return "tree" in (one["scheduler"]["prefix_cache"] or {})
+def keeps_requests(one: Wire) -> bool:
+    """Return whether no request leaves an instance: it has a radix tree, or drops unseen tokens."""
+    scheduler = one["scheduler"]
+    return scheduler.get("drop_unseen", False) or "tree" in (scheduler["prefix_cache"] or {})
 
 
 def _may_have_whole_chunks(scheduler: Wire, block_tokens: int) -> bool:
@@ -165,6 +166,9 @@ def unranked_scheduler(source: Source) -> Wire:
     cached = source.chance(0.65)
     cache = _cache(source, tree=reserves) if cached else None
     most = limits(source, chunked=_cuts(several))
+    ahead = source.chance(0.6 if reserves else 0.35)
+    reserve = output_reserve(source) if reserves and source.chance(0.85) else None
+    drops = reserve and ahead and (exclusive or sits_out) and (cache is None or cache.get("tree"))
     return {
         **most,
         **step_limits.varying(source, most, chunked=_cuts(several)),
@@ -179,10 +183,11 @@ def unranked_scheduler(source: Source) -> Wire:
         "preemption": preemption.preemption(source, swaps=swaps),
         "requeue_late": source.chance(0.4),
         "prefix_cache": cache,
-        "schedule_ahead": source.chance(0.35),
+        "schedule_ahead": ahead,
+        "drop_unseen": source.chance(0.8) if drops else source.chance(0.002),
         **({"receive_interval": source.pick((2, 3, 5, 9))} if source.chance(0.25) else {}),
         "requeue_last": source.chance(0.8 if reserves else 0.1),
-        "output_reserve": output_reserve(source) if reserves and source.chance(0.85) else None,
+        "output_reserve": reserve,
     }
 
 

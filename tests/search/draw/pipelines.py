@@ -26,6 +26,7 @@ def prepare(source: Source, instance: Wire) -> None:
         "admission": {"kind": "wait"},
         "preemption": {"kind": "recompute"},
         "schedule_ahead": False,
+        "drop_unseen": False,
         "decodes_first": False,
         "output_reserve": None,
         "prompt_batch": None,

@@ -63,6 +63,7 @@ def hold_prompts(source: Source, instance: Wire) -> None:
         "prefix_cache": None,
         "joining": {},
         "varying": {},
+        "drop_unseen": False,
         "prompt_batch": {"tokens": source.whole(1, 60), "steps": source.pick((1, 2, 3, 5, 9))},
     }
 

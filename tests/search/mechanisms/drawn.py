@@ -130,7 +130,7 @@ def _of_instance(instance: Wire) -> Iterator[str]:
             yield f"flag: {name}"
     if scheduler.get("receive_interval", 1) > 1:
         yield "flag: receive_interval"
-    for name in ("requeue_last", "output_reserve", "whole_block_chunks", "prompt_batch"):
+    for name in ("requeue_last", "output_reserve", "whole_block_chunks", "prompt_batch", "drop_unseen"):
         if scheduler.get(name):
             yield f"flag: {name}"
     if not scheduler["refund"]:

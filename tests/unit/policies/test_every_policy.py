@@ -111,6 +111,7 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
         schedule_conservativeness=st.sampled_from([0.0, 0.3, 1.0]),
         receive_interval=st.sampled_from([1, 4]),
         overlap_schedule=st.booleans(),
+        priorities=st.sampled_from([None, "highest", "lowest"]),
     ),
     "sglang_router": st.builds(
         policies.sglang_router,

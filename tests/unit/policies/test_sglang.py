@@ -10,7 +10,7 @@ from paceline import Cluster, Instance, Trace, replay
 from paceline.cost import Affine
 from paceline.errors import PolicyError
 from paceline.policies import sglang
-from paceline.policies.sglang import SchedulePolicy
+from paceline.policies.sglang import Priorities, SchedulePolicy
 from paceline.policy import Host, Policy, Prefetch, PrefixCache, Store
 from unit.policies.scenario import run, times
 
@@ -256,3 +256,31 @@ def test_tiers_that_its_scheduler_does_not_have_are_refused(
 ) -> None:
     with pytest.raises(PolicyError, match=message):
         sglang(prefix_caching=caching, hierarchical_cache=hierarchical)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("order", "priorities", "finish"),
+    [
+        ("fcfs", "highest", [1.0, 5.0, 8.0, 3.0]),
+        ("fcfs", "lowest", [8.0, 2.0, 5.0, 7.0]),
+        ("lof", "highest", [1.0, 8.0, 6.0, 3.0]),
+        ("lof", "lowest", [8.0, 5.0, 3.0, 7.0]),
+    ],
+)
+def test_priorities_come_first(
+    order: SchedulePolicy, priorities: Priorities, finish: list[float], leap: bool
+) -> None:
+    """One at a time, of 1, 2, 3 and 2 tokens, with priorities of 9, 0, 0 and 5."""
+    policy = sglang(schedule_policy=order, priorities=priorities, max_running_requests=1)
+    trace = Trace.from_columns(
+        arrival=[0.0] * 4, prompt_tokens=[2] * 4, output_tokens=[1, 2, 3, 2], priority=[9, 0, 0, 5]
+    )
+    instance = Instance(block_tokens=1, num_blocks=1000, cost=Affine(step_s=1.0))
+    result = replay(trace, Cluster([instance]), policy, leap=leap)
+    assert times(result, "finish") == finish
+
+
+def test_the_longest_prefix_has_no_priorities_beside_it() -> None:
+    with pytest.raises(PolicyError, match="priorities must be None where schedule_policy is 'lpm'"):
+        sglang(schedule_policy="lpm", prefix_caching=True, priorities="highest")

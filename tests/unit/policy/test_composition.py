@@ -164,6 +164,34 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "no unless_swapped",
     ),
     "ranks decided ahead": ({"order": req.score, "schedule_ahead": True}, "schedule_ahead must be False"),
+    "dropped tokens of steps that are not decided ahead": (
+        {"drop_unseen": True},
+        "drop_unseen must be False without schedule_ahead",
+    ),
+    "dropped tokens beside vLLM's stages": (
+        {"drop_unseen": True, "schedule_ahead": True},
+        "drop_unseen must be False without an output_reserve",
+    ),
+    "dropped tokens of decodes beside prefills": (
+        {
+            "drop_unseen": True,
+            "schedule_ahead": True,
+            "stages": (WHOLE, Decodes()),
+            "output_reserve": OutputReserve(),
+        },
+        "drop_unseen must be False unless decodes leave steps to prefills",
+    ),
+    "dropped tokens and blocks that are cached as they are scheduled": (
+        {
+            "drop_unseen": True,
+            "schedule_ahead": True,
+            "stages": (WHOLE, Decodes()),
+            "exclusive_prefill": True,
+            "output_reserve": OutputReserve(),
+            "prefix_cache": PrefixCache(),
+        },
+        "drop_unseen must be False beside a prefix_cache without a tree",
+    ),
     "ranks and arrivals at some steps": (
         {"order": req.score, "receive_interval": 2},
         "receive_interval must be 1 where the order ranks requests, was 2",

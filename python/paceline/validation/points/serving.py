@@ -296,10 +296,12 @@ def policy_of(server: Server) -> Policy:
     one = _one_instance(server)
     if server.prefill:
         _check.count("instances that decode", server.instances - server.prefill)
+        # Requests are handed over, so that all tokens count as steps end.
+        scheduler = replace(one.scheduler, drop_unseen=False)  # type: ignore[type-var]  # one, not by pool
         return disaggregated(
             prefill=server.prefill * server.prefilling.data_parallel,
             decode=(server.instances - server.prefill) * server.data_parallel,
-            scheduler=one.scheduler,  # type: ignore[arg-type]  # one, not by pool
+            scheduler=scheduler,  # type: ignore[arg-type]
         )
     if server.data_parallel > 1:
         return replace(one, on_arrival="round_robin")

@@ -1,8 +1,31 @@
-//! Which schedulers may decide steps ahead where tokens are drafted.
+//! Which schedulers may decide steps ahead where tokens are drafted, or drop what such a decision does not know.
 
+use super::composition::Breach;
 use super::{Preemption, SchedulerConfig, SpeculationConfig, Stage};
 
 impl SchedulerConfig {
+    /// Refuses to drop the tokens of preempted requests where steps preempt otherwise than by the decodes alone.
+    ///
+    /// A token that may be dropped is told of once the next step is decided: at the end of a step after which the decodes
+    /// lack blocks. So nothing else may take blocks before them, and no block is cached that is scheduled and not computed.
+    pub(super) fn check_drop_unseen(&self) -> Result<(), Breach> {
+        if !self.drop_unseen {
+            return Ok(());
+        }
+        if !self.schedule_ahead {
+            return Err(("drop_unseen", "must be false unless steps are decided ahead (schedule_ahead)"));
+        }
+        if self.output_reserve.is_none() || !(self.exclusive_prefill || self.decodes_sit_out()) {
+            let rule = "must be false unless admissions leave room for outputs to come (output_reserve) and decodes leave \
+                        steps to prefills (exclusive_prefill, or decodes that sit out)";
+            return Err(("drop_unseen", rule));
+        }
+        if self.prefix_cache.is_some() && !self.has_prefix_tree() {
+            return Err(("drop_unseen", "must be false beside a prefix cache that is no tree"));
+        }
+        Ok(())
+    }
+
     /// The rule that a scheduler breaks which decides steps ahead beside drafts, if it breaks one.
     ///
     /// The decision counts drafts as accepted that may be rejected. What becomes of that is known of the stages of vLLM V1
@@ -37,7 +60,10 @@ impl SchedulerConfig {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Config, DraftAcceptance, Listed, SchedulerConfig, SpeculationConfig};
+    use crate::config::{
+        Config, DraftAcceptance, Listed, PrefixCacheConfig, PrefixTreeConfig, ReserveConfig, SchedulerConfig,
+        SpeculationConfig,
+    };
     use crate::engine::fixtures;
 
     /// The refusal of a scheduler that decides steps ahead, changed by `change`, beside drafts.
@@ -58,6 +84,27 @@ mod tests {
         });
         change(&mut config);
         config.check_ahead().err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_token_is_dropped_only_where_decodes_alone_preempt() {
+        let config = fixtures::config(&[100], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+        let mut rules = config.instances[0].scheduler.clone();
+        let refused = |rules: &SchedulerConfig| rules.check_drop_unseen().err().map(|(_, rule)| rule);
+        assert_eq!(refused(&rules), None);
+        rules.drop_unseen = true;
+        assert!(refused(&rules).is_some_and(|rule| rule.contains("schedule_ahead")));
+        rules.schedule_ahead = true;
+        assert!(refused(&rules).is_some_and(|rule| rule.contains("output_reserve")));
+        rules.output_reserve = Some(ReserveConfig { first: 1, least: 1, steps: 1, after: 1, clip: 1 });
+        assert!(refused(&rules).is_some_and(|rule| rule.contains("exclusive_prefill")));
+        rules.exclusive_prefill = true;
+        assert_eq!(refused(&rules), None);
+        rules.prefix_cache = Some(PrefixCacheConfig { unknown_first: true, evict: None, tree: None });
+        assert!(refused(&rules).is_some_and(|rule| rule.contains("tree")));
+        let tree = Some(PrefixTreeConfig { passes: 32, most: 128 });
+        rules.prefix_cache = Some(PrefixCacheConfig { unknown_first: true, evict: None, tree });
+        assert_eq!(refused(&rules), None);
     }
 
     #[test]

@@ -24,6 +24,7 @@ impl SchedulerConfig {
         self.check_joining()?;
         self.check_reserve()?;
         self.check_prefix_tree()?;
+        self.check_drop_unseen()?;
         self.check_prompt_batch()?;
         match &self.order {
             QueueOrder::Ranked(ranking) => self.check_ranked(ranking),

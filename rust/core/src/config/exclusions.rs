@@ -132,6 +132,10 @@ const EXCLUSIONS: &[Exclusion] = &[
         ..left_out("scheduler", TREE.0, &[SENT_ON])
     },
     Exclusion {
+        must: ("must not drop tokens that a decision does not know (drop_unseen)", "did so"),
+        ..left_out("scheduler", |_, own| own.scheduler.drop_unseen, &[SENT_ON, TIERED])
+    },
+    Exclusion {
         must: ("must be false", "was true"),
         ..left_out("scheduler.whole_block_chunks", WHOLE_BLOCKS.0, &[SELECTED, LAYERED, SWAPPED, CHUNKS_VARY])
     },
@@ -242,6 +246,20 @@ mod tests {
             config.routing = serde_json::from_str(json).expect("a routing");
         });
         let expected = "instances[1].scheduler: must not cache prefixes in a radix tree where requests leave";
+        assert!(said.is_some_and(|said| said.contains(expected)));
+    }
+
+    #[test]
+    fn tokens_are_dropped_only_where_requests_stay() {
+        let drops = |config: &mut Config| config.instances[1].scheduler.drop_unseen = true;
+        assert_eq!(refusal(drops), None);
+        let said = refusal(|config| {
+            drops(config);
+            let json = r#"{"on_arrival": {"rule": "round_robin"}, "on_answering": {"rule": "round_robin"}}"#;
+            config.routing = serde_json::from_str(json).expect("a routing");
+        });
+        let expected = "instances[1].scheduler: must not drop tokens that a decision does not know (drop_unseen) where requests \
+                        leave";
         assert!(said.is_some_and(|said| said.contains(expected)));
     }
 

@@ -77,6 +77,10 @@ pub struct SchedulerConfig {
     /// Whether a step is decided when the step before it starts. Such a decision sees no request that arrived, and no
     /// block that was freed, after that.
     pub schedule_ahead: bool,
+    /// Whether a request that is preempted by such a decision loses the token of the step under way, which the decision does
+    /// not know, and computes it again.
+    #[serde(default)]
+    pub drop_unseen: bool,
     /// Steps without a prompt from one look for arrivals to the next; 1: each step looks. After a step with a prompt, and
     /// while no step is in progress, arrivals are received at once.
     #[serde(default = "every_step")]

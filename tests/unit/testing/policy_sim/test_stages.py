@@ -252,6 +252,31 @@ def test_a_request_that_has_ended_is_the_victim_of_the_step_decided_before() -> 
     assert [request.preemptions for request in outcome.requests] == [0, 1]
 
 
+def test_a_request_preempted_by_a_step_decided_ahead_may_lose_its_latest_token() -> None:
+    """Steps of 10 on 12 blocks: both have yielded a fourth token at 40, when none is free.
+
+    Row 1 is the victim. It comes back at 60, when row 0 has ended, with three or four tokens of its output.
+    """
+    requests = [TraceRequest(0, 3, 6), TraceRequest(0, 3, 6)]
+    for drops, expected in ((True, [10, 20, 30, 70, 80, 90]), (False, [10, 20, 30, 40, 70, 80])):
+        outcome = replayed(
+            requests,
+            admit(),
+            decodes(),
+            blocks=12,
+            step=10,
+            allocation="chunk",
+            exclusive_prefill=True,
+            victim="fewest_generated",
+            requeue_last=True,
+            output_reserve={"first": 0, "least": 0, "steps": 1, "after": 0, "clip": 1},
+            schedule_ahead=True,
+            drop_unseen=drops,
+        )
+        assert tokens(outcome) == [[10, 20, 30, 40, 50, 60], expected]
+        assert [row[2] for row in rows(outcome)] == [[], [], [], [], [1], *[[]] * (4 if drops else 3)]
+
+
 def test_a_step_decided_ahead_computes_drafts_of_a_request_that_may_have_ended() -> None:
     """Steps of 10, two drafts of which one is accepted. The step from 20 on is decided at 10.
 

@@ -4,6 +4,9 @@ The step is decided at the end of the running one, without what was not known wh
 arrived or migrated here since; blocks that were freed since by finished or migrated requests; and, where
 tokens are drafted, how many drafts were accepted. A request that has ended with the running step still counts
 as running: it keeps its seat and its blocks, may be preempted, and computes tokens if its end was not sure.
+
+Where a preempted request loses the token that the decision does not know, the tokens of a step after which
+decodes lack blocks count once the next step is decided.
 """
 
 from __future__ import annotations
@@ -47,6 +50,44 @@ def recall_ended(state: State) -> None:
         request.place = "running"
 
 
+def may_lose(state: State, step: Step) -> bool:
+    """Whether the step after one that ends may preempt, and drop tokens that this one yielded.
+
+    That is so if not all decodes have blocks for their next tokens.
+    """
+    if not state.settings.drop_unseen:
+        return False
+    ran = [(one, step.tokens.get(one, 0)) for one in state.running]
+    decodes = [
+        (one, one.computed + tokens)
+        for one, tokens in ran
+        if (one.decoding or tokens == one.lacking)
+        and not (tokens and one.generated + 1 == one.spec.last_token)
+    ]
+    needed = sum(state.memory.lacking(one, computed + 1) for one, computed in decodes)
+    return needed + state.spare > state.memory.free
+
+
+def hold_token(state: State, request: Request, step: Step, now: int) -> None:
+    """Have the token that a step yields of a request count once the next step is decided."""
+    request.decoding, request.pending = True, (step.start, now)
+    if step.parts[request] in ("admitted", "chunk"):
+        state.computed.append(request)
+
+
+def count_pending(request: Request) -> bool:
+    """Count the token of a request that does not count yet; return whether there is one."""
+    if request.pending is None:
+        return False
+    start, end = request.pending
+    request.pending = None
+    request.generated += 1
+    request.token_times.append(end)
+    request.token_starts.append(start)
+    request.yielded, request.in_set = 1, True
+    return True
+
+
 def insert_computed(state: State) -> None:
     """Insert the prompts that are through into the prefix tree, as their results are known."""
     for request in state.computed:
@@ -62,6 +103,7 @@ def end_decision(state: State, discarded: list[Request] | None = None) -> bool:
     """
     written = discarded or [] if state.tier is not None else []
     learnt = bool(state.unseen)
+    state.counted += [one for one in state.running if count_pending(one)]
     for request in state.unseen:
         request.hidden, request.given_up = 0, 0
         if request.running:
@@ -104,7 +146,7 @@ def preempt_ended(state: State, request: Request, step: Step) -> None:
 
 def forget_outcome(state: State, request: Request) -> None:
     """Drop what the decision does not know of a request that is preempted, or leaves the instance."""
-    request.hidden, request.given_up = 0, 0
+    request.hidden, request.given_up, request.pending = 0, 0, None
     for hidden in (state.unseen, state.computed):
         if request in hidden:
             hidden.remove(request)

@@ -463,17 +463,26 @@ class Cluster:
         offers = [self.traffic.expect(replica, self.decode_targets, now) for replica in self.replicas]
         return read or any(offers)
 
+    def _book_counted(self, replica: Replica) -> None:
+        """Book the tokens of a replica's latest step that count since the next one was decided."""
+        counted, replica.scheduler.state.counted = replica.scheduler.state.counted, []
+        if self.books is not None:
+            for request in sorted(counted, key=lambda one: one.number):
+                self.books.token(request, replica.index)
+
     def _start_each(self, now: int) -> None:
         if self.lockstep is None:
             self._tell_before(now)
             for replica in self.replicas:
                 replica.form(now)
+                self._book_counted(replica)
                 self.roles.settle(now)
                 replica.begin(now)
         elif self._idle_until is None and not any(replica.step for replica in self.replicas):
             self._tell_before(now)
             for replica in self.replicas:
                 replica.form(now)
+                self._book_counted(replica)
                 self.roles.settle(now)
             ticks = ticks_together(self.lockstep, self.replicas)
             for replica in self.replicas:

@@ -151,6 +151,8 @@ class Request:
     transfers : list of Transfer
     drafts, yielded : int
         Drafts that are proposed for it, and tokens that its latest step yielded.
+    pending : tuple of int or None
+        Start and end of the step that yielded its next token, if that counts once the next step is decided.
     hidden, given_up : int
         Tokens that its latest step yielded, and tokens whose KV that step gave up, while a step is formed
         that was decided before and does not know.
@@ -204,6 +206,7 @@ class Request:
     transfers: list[Transfer] = field(default_factory=list)
     drafts: int = 0
     yielded: int = 0
+    pending: tuple[int, int] | None = None
     hidden: int = 0
     given_up: int = 0
     handover_wait: int = 0
@@ -217,8 +220,8 @@ class Request:
 
     @property
     def lacking(self) -> int:
-        """Tokens to compute before its next output token."""
-        return self.tokens - self.computed
+        """Tokens to compute before its next output token, after one that does not count yet."""
+        return self.tokens + (self.pending is not None) - self.computed
 
     @property
     def done(self) -> bool:

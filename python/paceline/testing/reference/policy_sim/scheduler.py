@@ -8,9 +8,12 @@ from typing import Any
 from paceline.testing.reference.policy_sim.admission import admit, has_gathered, swap_in
 from paceline.testing.reference.policy_sim.async_arrivals import (
     catch_up,
+    count_pending,
     end_decision,
     forget_outcome,
+    hold_token,
     insert_computed,
+    may_lose,
     note_step,
     recall_ended,
     receive_all,
@@ -183,7 +186,7 @@ class Scheduler:
                 request.prefill_steps.append((step.start, now))
         if step.last_group:
             state.batch = {}
-        yielded, chunks = [], []
+        yielded, chunks, holds = [], [], may_lose(state, step)
         for request in self._in_order_of_results(step):
             drafts = step.drafts.get(request, 0)
             request.computed += step.tokens[request] - drafts
@@ -192,6 +195,9 @@ class Scheduler:
                 chunks.append(request)
                 continue
             _, kept = step.verified[request]
+            if holds and request.generated + kept < request.spec.last_token:
+                hold_token(state, request, step, now)
+                continue
             request.decoding, request.in_set = True, not self.settings.speculation.drafts
             for token in range(kept):
                 request.generated += 1
@@ -201,9 +207,7 @@ class Scheduler:
                 if accumulators is not None:
                     accumulators.yielded(request)
             if self.settings.speculation.drafts:
-                if not self.settings.schedule_ahead:
-                    self.memory.register_full(request, request.computed + kept - 1)
-                request.drafts = self.settings.speculation.proposals(request, len(step.tokens))
+                self._propose(request, step, kept)
             request.computed, request.yielded = request.computed + kept - 1, kept
             if self.settings.schedule_ahead:
                 request.hidden, request.given_up = kept, drafts - (kept - 1)
@@ -229,6 +233,12 @@ class Scheduler:
                 self.ranking.ran(request, state.scope(now, request))
         return yielded
 
+    def _propose(self, request: Request, step: Step, kept: int) -> None:
+        """Propose drafts for a request of which a step yielded ``kept`` tokens."""
+        if not self.settings.schedule_ahead:
+            self.memory.register_full(request, request.computed + kept - 1)
+        request.drafts = self.settings.speculation.proposals(request, len(step.tokens))
+
     def _in_order_of_results(self, step: Step) -> list[Request]:
         """Return the requests of a step whose results come with it: beside a tree, in the order of its rows.
 
@@ -246,6 +256,7 @@ class Scheduler:
     def cancel_running(self, request: Request, now: int) -> None:
         """Remove a request from the batch between two steps, and free its blocks."""
         state = self.state
+        count_pending(request)
         state.batch.pop(request, None)
         if self.ranking is not None:
             self.ranking.accumulators.now = now

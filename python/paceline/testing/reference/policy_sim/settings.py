@@ -13,6 +13,7 @@ _DEFAULTS = {
     "joining": {},
     "receive_interval": 1,
     "requeue_last": False,
+    "drop_unseen": False,
 }
 _DEFAULTS |= {"output_reserve": None, "whole_block_chunks": False, "prompt_batch": None}
 
@@ -48,6 +49,7 @@ class Settings:
     output_reserve: dict[str, int] | None
     prefix_cache: dict[str, Any] | None
     schedule_ahead: bool
+    drop_unseen: bool
     receive_interval: int
     varying: dict[str, Any]
     joining: dict[str, Any]

@@ -57,6 +57,8 @@ class State:
         Requests that have ended since; the next decision still counts them as running.
     unseen : list of Request
         Requests that yielded tokens in the latest step, which the next decision does not know.
+    counted : list of Request
+        Requests of which the latest step yielded a token that counted once the next one was decided.
     deferred : list of Request or of blocks with their request
         Finished requests, and blocks that another instance has read, in the order of these events: the next
         decision still counts them as held.
@@ -100,6 +102,7 @@ class State:
     in_flight: list[Request] = field(default_factory=list)
     ended: list[Request] = field(default_factory=list)
     unseen: list[Request] = field(default_factory=list)
+    counted: list[Request] = field(default_factory=list)
     deferred: list[Request | tuple[list[int], Request]] = field(default_factory=list)
     computed: list[Request] = field(default_factory=list)
     dropped: list[Request] = field(default_factory=list)

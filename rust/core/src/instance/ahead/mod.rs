@@ -8,6 +8,10 @@
 //!
 //! Here the decision is taken at the end of the step before, and what it must not know is kept here until it is taken.
 
+mod pending;
+
+pub(in crate::instance) use pending::Pending;
+
 use serde::{Deserialize, Serialize};
 
 use super::request::Slot;
@@ -32,6 +36,8 @@ pub(in crate::instance) struct Unseen {
     decoded: bool,
     /// The requests outside the decode set that ran in the step, where their blocks cannot be freed before it has ended.
     ran: Vec<Slot>,
+    /// The tokens of the step that count once the next one is decided.
+    pub(in crate::instance) pending: Pending,
 }
 
 impl Unseen {

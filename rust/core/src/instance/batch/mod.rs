@@ -350,9 +350,7 @@ impl Batch {
     pub(crate) fn finish_chunks(&mut self, mut chunks: Vec<Chunk>, requests: &RequestTable) {
         self.outside.retain(|&slot| {
             let state = &requests[slot];
-            state.phase != Phase::Decoding
-                && state.computed < state.target()
-                && state.generated < state.output
+            state.phase != Phase::Decoding && state.generated < state.output
         });
         chunks.clear();
         self.chunks = chunks;

@@ -177,6 +177,7 @@ impl Effects<'_> {
         let owner = ContentOwner { known: owner.known - unseen.yielded, ..owner };
         self.on.kv.register(owner, after, &mut state.blocks);
         let drafts = (state.computed + tokens).saturating_sub(state.target());
+        let drafts = if self.on.speculator.is_some() { drafts } else { 0 };
         let chunk = Chunk { slot, tokens, drafts, given_up: unseen.given_up, part };
         if state.phase.has_ended() {
             rare();

@@ -4,7 +4,7 @@ use super::Effects;
 use crate::hint::rare;
 use crate::instance::Instance;
 use crate::instance::ahead::Outcome;
-use crate::instance::request::{Phase, Slot};
+use crate::instance::request::{Phase, RequestState, Slot};
 use crate::kv::ContentOwner;
 use crate::time::Ticks;
 
@@ -37,10 +37,40 @@ impl Instance {
     }
 }
 
+impl Instance {
+    /// Whether a token of a request counts once the step is decided that is formed.
+    pub(in crate::instance) fn has_pending(&self, slot: Slot) -> bool {
+        self.settings.scheduler.drop_unseen
+            && self.unseen.as_ref().is_some_and(|unseen| unseen.pending.has(slot))
+    }
+
+    /// Whether the step after the one that ends may preempt requests, which then lose the token that this one yields: not all
+    /// decodes find blocks for the next one. The tokens of its chunks are not counted as computed yet; the decode set has not
+    /// run.
+    pub(super) fn may_lose_tokens(&self) -> bool {
+        let (settings, requests) = (&self.settings, &self.requests);
+        let chunks = self.batch.chunks();
+        let decodes = self.batch.outside().iter().filter_map(|&slot| {
+            let state = &requests[slot];
+            let tokens = chunks.iter().find(|chunk| chunk.slot == slot).map_or(0, |chunk| chunk.tokens);
+            let ends = tokens > 0 && state.generated + 1 == state.output;
+            let decodes = state.phase == Phase::Stalled || tokens == state.lacking();
+            (decodes && !ends).then_some((state, tokens))
+        });
+        let needed = |(state, tokens): (&RequestState, u32)| {
+            settings.blocks_for(state.computed + tokens + 1).saturating_sub(state.blocks.count())
+        };
+        let needed: u64 = decodes.map(needed).sum();
+        let spare = u64::from(settings.scheduler.spare_block);
+        needed + self.batch.decode_set().blocks_for_next() + spare > self.kv.free()
+    }
+}
+
 impl Effects<'_> {
     /// Frees the blocks that a step decided ahead did not see, and makes known what it did not know. `runs`: the step runs.
     #[inline(never)]
     pub(super) fn end_decision(&mut self, runs: bool, now: Ticks) {
+        self.count_pending();
         self.learn_outcomes();
         self.insert_deferred();
         let deferred = self.on.queues.ahead_mut().take_deferred();
@@ -119,11 +149,45 @@ impl Effects<'_> {
         if let Some(unseen) = &mut self.on.unseen {
             rare();
             unseen.forget(slot);
+            unseen.pending.remove(slot);
         }
         if self.on.kv.gpu().is_tree() {
             rare();
             self.on.queues.ahead_mut().cancel_insertion(slot);
         }
+    }
+
+    /// Has the token of a request count once the next step is decided, if that does not preempt the request.
+    pub(super) fn hold_token(&mut self, slot: Slot, step: (Ticks, Ticks)) {
+        self.on.requests[slot].phase = Phase::Stalled;
+        if let Some(unseen) = &mut self.on.unseen {
+            unseen.pending.hold(slot, step);
+        }
+    }
+
+    /// Counts the tokens of the latest step that did not count before the next one was decided.
+    fn count_pending(&mut self) {
+        if !self.on.settings.scheduler.drop_unseen {
+            return;
+        }
+        let (slots, step) = self.on.unseen.as_mut().map(|unseen| unseen.pending.take()).unwrap_or_default();
+        for slot in slots {
+            self.count_token(slot, step);
+        }
+    }
+
+    /// Counts the token of a request that does not count yet, if there is one.
+    pub(super) fn count_pending_of(&mut self, slot: Slot) {
+        if let Some(step) = self.on.unseen.as_mut().and_then(|unseen| unseen.pending.remove(slot)) {
+            rare();
+            self.count_token(slot, step);
+        }
+    }
+
+    /// Counts a token that a step has yielded of a request, which stays outside the decode set.
+    fn count_token(&mut self, slot: Slot, step: (Ticks, Ticks)) {
+        self.yield_token(slot, step);
+        self.on.observers.readers.note_deadline(slot);
     }
 
     /// The same of a request that leaves the decode set, if that took the step.

@@ -91,6 +91,7 @@ impl Effects<'_> {
     fn cancel_running(&mut self, slot: Slot, now: Ticks) {
         self.restart_standstill(now);
         self.count_pipeline(now);
+        self.count_pending_of(slot);
         if self.on.requests[slot].phase == Phase::Decoding {
             self.leave_decode_set(slot, Phase::Stalled, now);
             self.note_decoded(slot);

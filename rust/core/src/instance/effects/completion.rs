@@ -13,6 +13,7 @@ impl Effects<'_> {
     /// computed yields one, and joins the decode set or finishes. `decodes`: the decode set ran in the step.
     pub(super) fn finish_chunks(&mut self, start: Ticks, now: Ticks, decodes: bool) {
         let beside = decodes && self.on.batch.decode_set().len() > 0;
+        let holds = self.on.settings.scheduler.drop_unseen && !beside && self.may_lose_tokens();
         let chunks = self.on.batch.take_chunks();
         for &Chunk { slot, tokens, drafts, .. } in &chunks {
             self.on.requests[slot].computed += tokens - drafts;
@@ -33,6 +34,11 @@ impl Effects<'_> {
                 rare();
                 let others = self.on.batch.layers().chunks().len() + self.on.batch.discarded().len();
                 self.verify(slot, (drafts, (chunks.len() + others) as u64), (start, now));
+                continue;
+            }
+            if holds && state.generated + 1 < state.output {
+                rare();
+                self.hold_token(slot, (start, now));
                 continue;
             }
             self.on.batch.complete_chunk(slot, &self.on.requests);

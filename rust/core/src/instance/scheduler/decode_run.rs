@@ -69,6 +69,17 @@ impl Stages<'_> {
         if (settings.block.filled_by(most) + 2).saturating_mul(set.len()) <= free {
             return Some(most);
         }
-        Some(set.steps_covered(free, most)).filter(|&steps| steps > 0)
+        Some(self.steps_covered(free, most)).filter(|&steps| steps > 0)
+    }
+
+    /// For how many steps, up to `most`, `free` blocks suffice for the decode set; for one step more, if the one after them
+    /// must not preempt.
+    pub(super) fn steps_covered(&self, free: u64, most: u64) -> u64 {
+        let set = self.effects.batch.decode_set();
+        if !self.effects.settings.scheduler.drop_unseen {
+            return set.steps_covered(free, most);
+        }
+        rare();
+        set.steps_covered(free, most.saturating_add(1)).saturating_sub(1)
     }
 }

@@ -142,7 +142,7 @@ impl Stages<'_> {
         }
         let set = self.effects.batch.decode_set();
         match self.effects.kv.free().checked_sub(spare) {
-            Some(free) => set.steps_covered(free + set.blocks_for_next(), self.steps_to_event()),
+            Some(free) => self.steps_covered(free + set.blocks_for_next(), self.steps_to_event()).max(1),
             None => 1,
         }
     }

@@ -29,9 +29,11 @@ impl Stages<'_> {
     pub(super) fn resume_running(&mut self, rules: ResumeRules) {
         // Drafts of a step decided ahead depend on outcomes that it does not know, request by request.
         let unlike = self.effects.unseen.is_some() && self.effects.speculator.is_some();
-        if !self.effects.settings.leap || unlike || !self.resume_all(rules) {
+        // The next decision may drop tokens of this step, request by request.
+        let apart = self.effects.settings.scheduler.drop_unseen && self.may_preempt_next();
+        if !self.effects.settings.leap || unlike || apart || !self.resume_all(rules) {
             rare();
-            self.resume_in_order(rules);
+            self.resume_in_order(rules, apart);
         }
         (self.draft.decoded, self.draft.charged) = (true, rules.charged);
     }
@@ -197,12 +199,12 @@ impl Stages<'_> {
     }
 
     /// Visits the running requests in the order of admission, and preempts where blocks
-    /// are lacking.
+    /// are lacking. `apart`: none as a member of the decode set.
     #[inline(never)]
-    fn resume_in_order(&mut self, rules: ResumeRules) {
+    fn resume_in_order(&mut self, rules: ResumeRules, apart: bool) {
         self.effects.evaluate_running_ranks(self.draft.now);
         self.effects.compact_order();
-        if self.effects.speculator.is_some() {
+        if self.effects.speculator.is_some() || apart {
             // A member computes all its drafts; here, each request computes as many as fit.
             self.stall_from(0);
         }
@@ -285,6 +287,20 @@ impl Stages<'_> {
             i += 1;
         }
         self.stall_from(i);
+    }
+
+    /// Whether the step after the one that is formed may have to preempt decodes for others: blocks for two further tokens of
+    /// each may not be free.
+    #[inline(never)]
+    fn may_preempt_next(&self) -> bool {
+        let (batch, requests) = (&self.effects.batch, &self.effects.requests);
+        let outside = |&slot: &Slot| {
+            let stalled = requests[slot].phase == Phase::Stalled;
+            if stalled { 2 } else { u64::from(batch.has_chunk(slot)) }
+        };
+        let outside: u64 = batch.outside().iter().map(outside).sum();
+        let spare = u64::from(self.effects.settings.scheduler.spare_block);
+        batch.decode_set().blocks_for(2) + outside + spare > self.effects.kv.free()
     }
 
     /// Moves members of the decode set that were not reached, from the `from`th request

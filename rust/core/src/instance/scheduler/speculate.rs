@@ -19,6 +19,7 @@ impl Stages<'_> {
         }
         let lacking = u64::from(state.lacking());
         match &self.effects.speculator {
+            None if lacking == 0 && self.effects.has_pending(slot) => 1,
             None => self.cut(lacking, self.draft.limits.chunk),
             Some(speculator) => {
                 rare();
