@@ -16,8 +16,15 @@ from mutation.mutant import Mutant
 from mutation.rewriting import Rewriter
 
 ROOT = Path(__file__).resolve().parents[2]
-SCOPE = ("instance/scheduler", "instance/effects", "instance/run", "kv")
-"""Folders below ``rust/core/src`` whose sources are mutated."""
+SCOPE = (
+    "instance/scheduler",
+    "instance/effects",
+    "instance/run",
+    "instance/batch",
+    "kv",
+    "config/exclusions.rs",
+)
+"""Folders below ``rust/core/src`` whose sources are mutated, and files."""
 
 SOURCES = "rust/core/src"
 COPIED = ("rust", "benches", "python", "docs", "fuzz/seeds")
@@ -35,6 +42,15 @@ PROFILE = {
     "RUSTFLAGS": "--cap-lints=allow",
     "PYO3_PYTHON": sys.executable,
 }
+
+
+def sources() -> list[Path]:
+    """Return the sources to mutate; those that have only tests are none of them."""
+    found: list[Path] = []
+    for scope in SCOPE:
+        whole = ROOT / SOURCES / scope
+        found += [whole] if whole.is_file() else sorted(whole.rglob("*.rs"))
+    return [path for path in found if path.stem != "tests" and not path.stem.endswith("_tests")]
 
 
 class Scratch:
@@ -75,17 +91,13 @@ class Scratch:
 
     def _copy(self) -> None:
         """Copy what is not mutated. A file that is the same stays, so that cargo does not build it again."""
+        written = {*sources(), ROOT / SOURCES / "lib.rs"}
         for folder in COPIED:
             for path in sorted((ROOT / folder).rglob("*")):
-                if path.is_file() and path.suffix not in (".so", ".pyc") and not self._in_scope(path):
+                if path.is_file() and path.suffix not in (".so", ".pyc") and path not in written:
                     self._put(path.relative_to(ROOT), path.read_bytes())
         for name in ("Cargo.toml", "Cargo.lock", "ARCHITECTURE.md"):
             self._put(Path(name), (ROOT / name).read_bytes())
-
-    def _in_scope(self, path: Path) -> bool:
-        below = path.relative_to(ROOT).as_posix()
-        scopes = (f"{SOURCES}/{scope}/" for scope in SCOPE)
-        return below == f"{SOURCES}/lib.rs" or below.startswith(tuple(scopes))
 
     def _put(self, name: Path, content: bytes) -> None:
         path = self.folder / name
@@ -96,13 +108,11 @@ class Scratch:
     def _write(self) -> None:
         """Write the sources with their mutants."""
         rewriter = Rewriter(refused=self.refused)
-        sources = ROOT / SOURCES
-        for scope in SCOPE:
-            for path in sorted((sources / scope).rglob("*.rs")):
-                file = path.relative_to(sources).as_posix()
-                self._put(Path(SOURCES, file), rewriter.rewrite(file, path.read_bytes()).encode())
+        for path in sources():
+            file = path.relative_to(ROOT / SOURCES).as_posix()
+            self._put(Path(SOURCES, file), rewriter.rewrite(file, path.read_bytes()).encode())
         self._put(Path(SOURCES, "mutant.rs"), MODULE.read_bytes())
-        library = (sources / "lib.rs").read_bytes() + b"\n/// The mutants.\npub mod mutant;\n"
+        library = (ROOT / SOURCES / "lib.rs").read_bytes() + b"\n/// The mutants.\npub mod mutant;\n"
         self._put(Path(SOURCES, "lib.rs"), library)
         self.mutants = rewriter.mutants
 

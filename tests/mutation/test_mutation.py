@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mutation import survivors
+from mutation import scratch, survivors
 from mutation.rewriting import Rewriter
 
 SOURCE = b"""
@@ -57,6 +57,22 @@ def test_an_expression_with_a_refused_mutant_stays_as_it_is() -> None:
     names, text = rewritten("pool.rs Pool::take: -= to *= in self.free -= count")
     assert not any("-=" in name for name in names)
     assert "self.free -= count;" in text
+
+
+def test_every_source_in_scope_is_read() -> None:
+    pytest.importorskip("tree_sitter", reason="needs requirements/mutants.txt")
+    rewriter = Rewriter()
+    for path in scratch.sources():
+        rewriter.rewrite(path.name, path.read_bytes())
+    assert rewriter.mutants
+
+
+def test_each_scope_has_sources_and_no_source_of_tests_is_among_them() -> None:
+    files = [path.relative_to(scratch.ROOT / scratch.SOURCES).as_posix() for path in scratch.sources()]
+    assert all(any(file.startswith(scope) for file in files) for scope in scratch.SCOPE)
+    assert "instance/batch/decode_set/mod.rs" in files
+    assert "instance/batch/decode_set_tests.rs" not in files
+    assert "kv/tree/nodes/tests.rs" not in files
 
 
 def test_a_mutant_is_listed_once(tmp_path: Path) -> None:

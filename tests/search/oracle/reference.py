@@ -20,12 +20,12 @@ MOST_STEPS = 1500
 
 def covers(case: Case) -> bool:
     """Whether the reference simulator can replay a case, apart from its costs."""
-    return policy_sim.covers(_affine(case).config)
+    return policy_sim.covers(affine(case).config)
 
 
 def comparable(replayed: Replayed) -> Replayed:
     """Return a replay that the reference can follow: with affine costs instead of others."""
-    case = _affine(replayed.case)
+    case = affine(replayed.case)
     if case is replayed.case:
         return replayed
     again, stop = progress.replayed(case, leap=replayed.leap, record=replayed.record)
@@ -36,7 +36,8 @@ def comparable(replayed: Replayed) -> Replayed:
     return again
 
 
-def _affine(case: Case) -> Case:
+def affine(case: Case) -> Case:
+    """Return a case with affine costs instead of others; the case itself if it has no others."""
     costs = [one["cost"] for one in case.config["instances"]]
     straight = [_straight(cost) for cost in costs]
     if straight == costs:

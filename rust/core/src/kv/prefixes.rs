@@ -325,7 +325,7 @@ mod tests {
             prompt_tokens: vec![4, 6, 4][..rows].to_vec().into(),
             prefix: Some(PrefixIds {
                 ends: vec![2, 5, 7][..rows].to_vec().into(),
-                ids: vec![7, 8, 7, 8, 9, 7, 6][..[2, 5, 7][rows - 1]].to_vec().into(),
+                ids: [7, 8, 7, 8, 9, 7, 6].into_iter().take([2, 5, 7][rows - 1]).collect::<Vec<_>>().into(),
                 block_tokens: 2,
                 outputs: Some(OutputIds { ends: vec![1; rows].into(), ids: vec![9].into() }),
             }),
