@@ -195,6 +195,8 @@ class Replica:
         """Remove a request that migrates; return its blocks, which are not free yet."""
         self._forget(request)
         self.counts.sent += 1
+        # Another request may run in its place, though its blocks are not free yet.
+        self._changed = True
         return self.scheduler.leave(request, now)
 
     def hand_over(self, request: Request, target: int, now: int, copied: int) -> Handover:
