@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from paceline.policy.expressions import cluster, inst, oracle, req, slo
     from paceline.prediction import Prediction
     from paceline.replaying import replay
-    from paceline.result import Result, load_result
-    from paceline.result.output import Output
+    from paceline.result import Output, Result, load_result
     from paceline.runs import Recipe, Run, read_run
     from paceline.sampling import Sample
     from paceline.simulation import Simulation
@@ -144,8 +143,7 @@ _HOMES = {
     "concurrency": ("Concurrency",),
     "patience": ("Patience",),
     "replaying": ("replay",),
-    "result": ("Result", "load_result"),
-    "result.output": ("Output",),
+    "result": ("Output", "Result", "load_result"),
     "runs": ("Recipe", "Run", "read_run"),
     "sampling": ("Sample",),
     "simulation": ("Simulation",),
