@@ -15,6 +15,7 @@ from paceline.testing.reference.policy_sim.reserve import Reserve
 from paceline.testing.reference.policy_sim.settings import Settings
 from paceline.testing.reference.policy_sim.step import Step
 from paceline.testing.reference.policy_sim.tier import Tier
+from paceline.testing.reference.policy_sim.tree_memory import TreeMemory
 
 
 @dataclass(slots=True)
@@ -143,9 +144,12 @@ class State:
         """Sort the queue before admissions; it is a pass if a seat is free or a prompt continues."""
         order, waiting = self.settings.order, self.queue.in_order
         sorts = order["kind"] == "longest_prefix" and len(waiting) <= order["most"]
-        if seated or any(not one.decoding for one in self.continuing):
+        passes = seated or any(not one.decoding for one in self.continuing)
+        if passes:
             self.memory.begin_pass(waiting, sorts=sorts)
-        self.queue.sort()
+        # Beside a tree, only what passes over the queue sorts it.
+        if passes or not isinstance(self.memory, TreeMemory):
+            self.queue.sort()
 
     def sees(self, moment: int) -> bool:
         """Whether the step that is formed sees what happened at a moment."""

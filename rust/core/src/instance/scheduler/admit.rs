@@ -46,7 +46,6 @@ impl Stages<'_> {
             return;
         }
         self.pass_queue();
-        self.effects.sort_by_cached_prefix();
         if !self.may_admit() {
             rare();
             return;
