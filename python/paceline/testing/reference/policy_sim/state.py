@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from paceline.testing.reference.policy_sim.expression import Scope
 from paceline.testing.reference.policy_sim.handover import Incoming
+from paceline.testing.reference.policy_sim.host_copies import HostCopies
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.queue import Queue
 from paceline.testing.reference.policy_sim.ranking import Ranking
@@ -71,6 +72,8 @@ class State:
         Adapters loaded that have not been charged to a step yet.
     tier : Tier or None
         The chunks in the host's memory, if the instance keeps any there.
+    copies : HostCopies or None
+        The copies of a prefix tree, if the host's memory has it, too.
     reserve : Reserve or None
         What admissions leave for outputs to come.
     under_way : callable
@@ -107,6 +110,7 @@ class State:
     loaded: list[int] = field(default_factory=list)
     loads: int = 0
     tier: Tier | None = None
+    copies: HostCopies | None = None
     reserve: Reserve | None = None
     under_way: Callable[[], list[Step]] = list
     steps_held: int = 0
