@@ -19,6 +19,7 @@ from paceline.conformance import (
     layered,
     read_log,
     sglang,
+    sglang_hicache,
     vllm,
     vllm_offload,
     vllm_pipeline,
@@ -40,6 +41,7 @@ KINDS: dict[str, ModuleType] = {
     "layered": layered,
     "sglang": sglang,
     "sglang-radix": sglang,
+    "sglang-hicache": sglang_hicache,
 }
 
 
@@ -59,7 +61,7 @@ def configuration(log: DecisionLog, until: int | None) -> dict[str, Any]:
 
 def requests(log: DecisionLog) -> list[TraceRequest]:
     """Return a log's workload."""
-    if KINDS[log.kind] is sglang:
+    if KINDS[log.kind] in (sglang, sglang_hicache):
         priorities = sglang.columns(log).get("priority", [0] * len(log.requests))
         several = zip(log.requests, priorities, strict=True)
         return [under_sglang(int(priority), *request) for request, priority in several]
@@ -105,7 +107,16 @@ def steps(log: DecisionLog, outcome: Outcome) -> list[list[Any]]:
     if log.kind == "vllm-offload":
         return [row for row in map(tier_row, replica.scheduler.state.tier.steps) if counts(row)]
     both = zip(replica.formed_steps, replica.steps, strict=True)
-    return KINDS[log.kind].steps(log, [record(step, row) for step, row in both])
+    records = [record(step, row) for step, row in both]
+    if log.kind == "sglang-hicache":
+        return sglang_hicache.steps(log, records, {"steps": [on_host(step) for step in replica.formed_steps]})
+    return KINDS[log.kind].steps(log, records)
+
+
+def on_host(step: Step) -> dict[str, Any]:
+    """Return what a step does with the host's part of a tree in the engine's format."""
+    hits = [[request.index, 0, loaded] for request, loaded in step.host_loads.items()]
+    return {"start": step.start, "chunks": step.host, "hits": hits}
 
 
 def tier_row(both: tuple[Actions, Step]) -> list[Any]:

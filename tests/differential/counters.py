@@ -48,7 +48,18 @@ def cached_by(replica: Any) -> dict[str, int]:
 
 def tier_of(replica: Any) -> dict[str, int] | None:
     """Return what the tier of the simulator for policies counts; None without one."""
-    tier = replica.scheduler.state.tier
+    tier, copies = replica.scheduler.state.tier, replica.scheduler.state.copies
+    if copies is not None:
+        tree = replica.scheduler.memory.tree
+        return {
+            "capacity": tree.capacity,
+            "peak_chunks": tree.peak,
+            "stored_blocks": tree.stored,
+            "loaded_blocks": copies.loaded_blocks,
+            "whole_loads": 0,
+            "evicted_blocks": tree.host_evictions,
+            "refused_stores": tree.refused,
+        }
     if tier is None:
         return None
     return {

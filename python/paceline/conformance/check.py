@@ -11,7 +11,16 @@ import numpy as np
 
 from paceline import _core, _native
 from paceline._arguments import typed
-from paceline.conformance import layered, sglang, vllm, vllm_offload, vllm_pipeline, vllm_spec, vllm_v0
+from paceline.conformance import (
+    layered,
+    sglang,
+    sglang_hicache,
+    vllm,
+    vllm_offload,
+    vllm_pipeline,
+    vllm_spec,
+    vllm_v0,
+)
 from paceline.conformance.difference import Difference
 from paceline.conformance.log import DecisionLog
 
@@ -26,6 +35,7 @@ _KINDS = {
     "layered": layered,
     "sglang": sglang,
     "sglang-radix": sglang,
+    "sglang-hicache": sglang_hicache,
 }
 
 
@@ -53,13 +63,15 @@ def check(log: DecisionLog, *, leap: bool) -> Difference | None:
     """
     outcome = replayed(log, leap=leap)
     kind = _KINDS[log.kind]
-    records = json.loads(outcome.decisions(0))
+    records, copies = json.loads(outcome.decisions(0)), None
     if log.kind == "vllm-offload":
         tier = json.loads(outcome.tier(0))
         ours = vllm_offload.merged(records, tier)
         copies = _compare_jobs(vllm_offload.jobs(tier), log.jobs)
+    elif log.kind == "sglang-hicache":
+        ours = sglang_hicache.steps(log, records, json.loads(outcome.tier(0)))
     else:
-        ours, copies = kind.steps(log, records), None
+        ours = kind.steps(log, records)
     return _compare_steps(ours, log.steps, kind.FIELDS) or copies or _compare_stamps(log, outcome)
 
 

@@ -105,6 +105,16 @@ class _Sglang(msgspec.Struct):
     priorities: Literal["highest", "lowest"] | None = None
 
 
+class _Hicache(msgspec.Struct):
+    host_pages: Annotated[int, msgspec.Meta(ge=1, le=2**24)]
+    write_policy: Literal["write_through", "write_through_selective", "write_back"]
+    layers: Annotated[int, msgspec.Meta(ge=1, le=2**16)]
+
+
+class _SglangHicache(_Sglang, kw_only=True):
+    hicache: _Hicache
+
+
 class _Layered(_Engine):
     mode: Literal["orca", "chunked-prefill", "layered-prefill"]
     num_layers: _Count
@@ -154,6 +164,7 @@ _SETTINGS: Final[dict[str, type[_Engine | _Sglang]]] = {
     "layered": _Layered,
     "sglang": _Sglang,
     "sglang-radix": _Sglang,
+    "sglang-hicache": _SglangHicache,
 }
 _SHARED: Final = tuple[_Nanoseconds, _Tokens, _Tokens, _Priority, list[_Id]]
 _PLAIN: Final = tuple[_Nanoseconds, _Tokens, _Tokens]
@@ -168,6 +179,7 @@ _REQUESTS: Final[dict[str, tuple[Any, int]]] = {
     "layered": (_PLAIN, 3),
     "sglang": (_PLAIN, 3),
     "sglang-radix": (_IN_TREE, 5),
+    "sglang-hicache": (_IN_TREE, 5),
 }
 _WITH_PRIORITIES: Final[dict[str, Any]] = {
     "sglang": tuple[_Nanoseconds, _Tokens, _Tokens, _Priority],
@@ -182,8 +194,13 @@ _STEP_LENGTHS: Final = {
     "layered": 7,
     "sglang": 4,
     "sglang-radix": 4,
+    "sglang-hicache": 6,
 }
-_COSTS: Final[dict[str, type[_Costs]]] = {"vllm-v0": _SwapCosts, "vllm-offload": _OffloadCosts}
+_COSTS: Final[dict[str, type[_Costs]]] = {
+    "vllm-v0": _SwapCosts,
+    "vllm-offload": _OffloadCosts,
+    "sglang-hicache": _OffloadCosts,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +240,8 @@ class DecisionLog:
     def kind(self) -> str:
         """The engine, ``vllm``, ``sglang`` or ``layered``, with a mode as in ``sglang-radix``."""
         if "chunked_prefill_size" in self.engine:
+            if "hicache" in self.engine:
+                return "sglang-hicache"
             return "sglang-radix" if self.engine.get("radix_cache") else "sglang"
         if "mode" in self.engine:
             return "layered"

@@ -71,11 +71,11 @@ def sglang(
         :class:`~paceline.policy.RadixTree`. SGLang's default is on; here it needs a trace that
         says what prompts share. A `PrefixCache` says how, and may have a
         :class:`~paceline.policy.Host` below it with ``overlap="layers"``, of any size and rule
-        of writing, and a :class:`~paceline.policy.Store` with a `Prefetch`.
+        of writing. Without a tree, which caches block by block, it may have a
+        :class:`~paceline.policy.Store` with a `Prefetch` below that.
     hierarchical_cache
-        Whether the host's memory keeps blocks below the GPU's prefix cache
-        (``--enable-hierarchical-cache``): twice as many as the GPU has
-        (``--hicache-ratio``), written as requests insert them
+        Whether the host's memory has the tree, too (``--enable-hierarchical-cache``): twice as
+        many blocks as the GPU has (``--hicache-ratio``), written as requests insert them
         (``--hicache-write-policy``).
     mixed_chunk
         Whether decodes run beside prompts (``--enable-mixed-chunk``), where their blocks
@@ -131,11 +131,12 @@ def sglang(
     priority; ``--retraction-policy priority``; ``max_prefill_tokens``; the simulation of
     ends that admissions make with ``ignore_eos`` and no cache. Blocks are its pages, of one
     token or more: ``block_tokens`` of the instance is ``--page-size``. With pages of more than 32
-    tokens, ``lpm`` sees only whole pages that prompts share. Beside ``hierarchical_cache`` the
-    prefix cache is vLLM's, hit from the moment a block is scheduled and evicted block by block; there,
-    under ``overlap_schedule``, a request that is retracted keeps the token that is under way. The
-    hierarchical cache is that of ``srt/mem_cache/unified_radix_cache.py`` and
-    ``srt/managers/cache_controller.py``, with pages as large as blocks.
+    tokens, ``lpm`` sees only whole pages that prompts share. Beside
+    ``hierarchical_cache`` a request that is retracted under ``overlap_schedule`` keeps the token that
+    is under way. The hierarchical cache is that of
+    ``srt/mem_cache/unified_radix_cache.py`` and ``srt/managers/cache_controller.py``: nodes of
+    the tree on the GPU, on the host or on both. A third level of it (``--hicache-storage-backend``)
+    is modelled block by block only: a `PrefixCache` without a tree, with a `Host` and a `Store`.
     """
     if schedule_policy not in get_args(SchedulePolicy):
         legal = ", ".join(get_args(SchedulePolicy))
@@ -172,7 +173,7 @@ def _cache(caching: bool | PrefixCache, *, hierarchical: bool) -> PrefixCache | 
                 f"prefix_caching must be True where hierarchical_cache is, was {_check.said(caching)}"
             )
         host = Host(ratio=2.0, write="through", overlap="layers", prompt_only=False, poll="end")
-        return PrefixCache(unknown_first=True, tiers=[host])
+        return PrefixCache(tree=RadixTree(), tiers=[host])
     if isinstance(caching, bool):
         return PrefixCache(tree=RadixTree()) if caching else None
     for tier in caching.tiers:

@@ -42,6 +42,9 @@ class RadixTree(Value):
         prefixes to the next; 0: they do not. Where the order is ``longest_prefix``, they do in each.
     most
         The most requests at the front of the queue that do.
+    least_load
+        Where a :class:`Host` keeps the tree, too: the fewest tokens that are loaded from it
+        (``load_back_threshold``). Fewer are computed.
 
     Raises
     ------
@@ -61,16 +64,17 @@ class RadixTree(Value):
 
     passes: int = 32
     most: int = 128
+    least_load: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("passes", "most"):
+        for name in ("passes", "most", "least_load"):
             value = getattr(self, name)
             if not 0 <= value <= _MOST:
                 raise PolicyError(f"{name} of a RadixTree must be 0 to {_MOST}, was {value}")
 
     def to_wire(self) -> dict[str, int]:
         """Return the tree as the engine reads it."""
-        return {"passes": self.passes, "most": self.most}
+        return {"passes": self.passes, "most": self.most, "least_load": self.least_load}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -90,8 +94,10 @@ class PrefixCache(Value):
         The tiers that keep chunks of prefixes below the GPU, the nearest first: a :class:`Host`, and a
         :class:`Store` below it if there is one. Not beside states of a hybrid model or pipeline stages.
     tree
-        A `RadixTree` that has the prefixes, as in SGLang; with ``evict``, ``tiers`` and ``unknown_first`` as
-        they are. None: each block is cached by itself, as in vLLM.
+        A `RadixTree` that has the prefixes, as in SGLang; with ``evict`` and ``unknown_first`` as they are.
+        Of ``tiers`` it may have a `Host` with ``overlap="layers"``, ``prompt_only=False``, ``poll="end"`` and
+        one of SGLang's ``write`` policies, to which whole nodes are written. None: each block is cached by
+        itself, as in vLLM.
 
     Raises
     ------
@@ -118,6 +124,12 @@ class PrefixCache(Value):
     >>> from paceline.policy import RadixTree
     >>> PrefixCache(tree=RadixTree(passes=0))
     PrefixCache(tree=RadixTree(passes=0))
+
+    A tree that the host's memory has, too:
+
+    >>> host = Host(gib=64, write="through", overlap="layers", prompt_only=False, poll="end")
+    >>> PrefixCache(tree=RadixTree(), tiers=[host]).tree.least_load
+    10
     """
 
     unknown_first: bool = True
@@ -145,7 +157,6 @@ class PrefixCache(Value):
             raise PolicyError(f"tree of a PrefixCache must be a RadixTree or None, was {said(self.tree)}")
         others = {
             "evict": (self.evict, None, "as a tree evicts its leaves"),
-            "tiers": (self.tiers, (), "as tiers keep single blocks"),
             "unknown_first": (self.unknown_first, True, "as a tree has blocks of known content only"),
         }
         for name, (value, only, why) in others.items():
@@ -153,6 +164,8 @@ class PrefixCache(Value):
                 raise PolicyError(
                     f"{name} of a PrefixCache must be {only!r} beside a tree, {why}, was {value!r}"
                 )
+        for tier in self.tiers:
+            _check_tier(tier)
 
     def to_wire(self, names: Names) -> dict[str, object]:
         """Return the cache as the engine reads it."""
@@ -162,3 +175,25 @@ class PrefixCache(Value):
         if self.tree is not None:
             wire["tree"] = self.tree.to_wire()
         return wire
+
+
+def _check_tier(tier: Host | Store) -> None:
+    """Check a tier of a tree, whose nodes are written and evicted whole."""
+    if isinstance(tier, Store):
+        raise PolicyError(
+            "tiers of a PrefixCache must be a Host alone beside a tree: a Store below it is modelled for "
+            f"single blocks, was {tier!r}"
+        )
+    rules = {
+        "chunk_blocks": (tier.chunk_blocks == 1, "1"),
+        "eviction": (tier.eviction == "lru", "'lru'"),
+        "prompt_only": (not tier.prompt_only, "False"),
+        "write": (tier.write != "completed", "'through', 'selective' or 'back'"),
+        "overlap": (tier.overlap == "layers", "'layers'"),
+        "poll": (tier.poll == "end", "'end'"),
+    }
+    for name, (kept, must) in rules.items():
+        if not kept:
+            raise PolicyError(
+                f"{name} of a Host must be {must} beside a tree, as in SGLang, was {getattr(tier, name)!r}"
+            )

@@ -242,11 +242,20 @@ def _cuts(several: list[Wire]) -> bool:
 
 def _cache(source: Source, *, tree: bool = False) -> Wire:
     if tree and source.chance(0.6):
-        rules = {"passes": source.pick((0, 1, 2, 5, 32)), "most": source.pick((0, 1, 3, 128))}
-        return {"unknown_first": True, "tree": rules}
+        return radix_tree(source)
     if source.chance(0.5):
         return {"unknown_first": source.chance(0.5)}
     return {"unknown_first": True, "evict": _eviction(source)}
+
+
+def radix_tree(source: Source) -> Wire:
+    """Draw a prefix cache that is a radix tree."""
+    rules = {
+        "passes": source.pick((0, 1, 2, 5, 32)),
+        "most": source.pick((0, 1, 3, 128)),
+        "least_load": source.pick((0, 0, 1, 4, 10)),
+    }
+    return {"unknown_first": True, "tree": rules}
 
 
 def _eviction(source: Source) -> Wire:

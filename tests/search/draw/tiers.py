@@ -38,6 +38,8 @@ def prepare(source: Source, instance: Wire) -> None:
     if decodes_last:
         scheduler |= _decodes_last(source)
         instances.widen_chunks(source, scheduler, instance["block_tokens"])
+        if scheduler["output_reserve"] and source.chance(0.6):
+            scheduler["prefix_cache"] = instances.radix_tree(source)
     else:
         instance |= speculation.speculation(source, scheduler, chance=0.5)
     # Little more memory than the longest sequence needs, so that cached prefixes are evicted.
@@ -82,7 +84,11 @@ def tier(source: Source, instance: Wire) -> None:
         and not (scheduler["decodes_first"] or scheduler["requeue_late"])
         and not any((scheduler.get("joining") or {}).values())
     )
-    if not able or not source.chance(0.6):
+    tree = "tree" in (scheduler["prefix_cache"] or {})
+    if not able or (tree and not decodes_last) or not source.chance(0.6):
+        return
+    if tree and source.chance(0.97):
+        instance["tier"] = _of_tree(source)
         return
     if "speculation" in instance:
         instance["speculation"]["hash_lookahead"] = 0
@@ -99,6 +105,23 @@ def tier(source: Source, instance: Wire) -> None:
         "sync_tokens": 0 if layers else source.pick((0, 0, 4, 30)),
         "overlap_layers": layers,
         "polls_at_end": source.chance(0.3),
+        "store": copy_time(source),
+        "load": copy_time(source),
+    }
+
+
+def _of_tree(source: Source) -> Wire:
+    """Draw the host's memory of a radix tree, whose nodes are stored and evicted whole."""
+    return {
+        "write": source.pick(("through", "through", "selective", "back", "back")),
+        "chunks": source.pick((1, 4, 8, 16, 30, 1000)),
+        "chunk_blocks": 1,
+        "eviction": "lru",
+        "prompts_only": False,
+        "store_threshold": 0,
+        "sync_tokens": 0,
+        "overlap_layers": source.pick((1, 2, 5)),
+        "polls_at_end": True,
         "store": copy_time(source),
         "load": copy_time(source),
     }
@@ -135,7 +158,9 @@ def prefetch(source: Source) -> Wire:
 
 def _can_have_store(instance: Wire) -> bool:
     tier = instance.get("tier")
-    return tier is not None and not instance["scheduler"]["schedule_ahead"] and tier["store_threshold"] < 2
+    tree = "tree" in (instance["scheduler"]["prefix_cache"] or {})
+    ahead = instance["scheduler"]["schedule_ahead"]
+    return tier is not None and not (ahead or tree) and tier["store_threshold"] < 2
 
 
 def store(source: Source) -> Wire:

@@ -92,6 +92,8 @@ def _of_instance(instance: Wire) -> Iterator[str]:
                 yield f"tier: {name}"
         if instance["scheduler"]["stages"][-1]["kind"] == "decodes":
             yield "tier: decodes last"
+        if (instance["scheduler"]["prefix_cache"] or {}).get("tree"):
+            yield f"tier: of a tree, write {tier['write']}"
         if tier.get("overlap_layers"):
             yield "tier: overlap_layers"
         if below := tier.get("below"):

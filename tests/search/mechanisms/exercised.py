@@ -117,6 +117,8 @@ def _of_usage(used: Wire, scheduler: Wire) -> Iterator[str]:
         for name, count in tier.items():
             if count and name not in ("capacity", "peak_chunks"):
                 yield f"tier: {name}"
+                if (scheduler["prefix_cache"] or {}).get("tree"):
+                    yield f"tier: of a tree: {name}"
         if used["preemptions"] and tier["loaded_blocks"]:
             yield "tier: preempted"
     for name, count in used.get("store", {}).items():

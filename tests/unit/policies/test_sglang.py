@@ -11,7 +11,7 @@ from paceline.cost import Affine
 from paceline.errors import PolicyError
 from paceline.policies import sglang
 from paceline.policies.sglang import Priorities, SchedulePolicy
-from paceline.policy import Host, Policy, Prefetch, PrefixCache, Store
+from paceline.policy import Host, Policy, Prefetch, PrefixCache, RadixTree, Store
 from unit.policies.scenario import run, times
 
 BOTH = pytest.mark.parametrize("leap", [True, False])
@@ -211,6 +211,7 @@ def test_the_hierarchical_cache_has_its_defaults() -> None:
     assert cache is not None
     (host,) = cache.tiers
     assert isinstance(host, Host)
+    assert isinstance(cache.tree, RadixTree)
     assert (host.write, host.overlap, host.prompt_only) == ("through", "layers", False)
     assert (host.gib, host.ratio) == (None, 2.0)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-__all__ = ["Node", "RadixTree"]
+__all__ = ["Node", "RadixTree", "equal_names"]
 
 
 class Node:
@@ -32,12 +32,20 @@ class Node:
         Requests whose path it is on.
     used : int
         When it was used last.
+    on_host : bool
+        Whether the host's memory has it, where there is a tier; what it alone has is without blocks.
+    inserted : int
+        How often requests have inserted it, while it may be written to the host.
+    loading : Node or None
+        The last node of the load that it is part of.
     """
 
     def __init__(self, names: list[Hashable], blocks: list[int], above: Node | None, used: int) -> None:
         self.names, self.blocks, self.above, self.used = names, blocks, above, used
         self.below: dict[Hashable, Node] = {}
-        self.locks = 0
+        self.locks = self.inserted = 0
+        self.on_host = False
+        self.loading: Node | None = None
 
     @property
     def path(self) -> list[Node]:
@@ -99,7 +107,7 @@ class RadixTree:
         while at < len(names) and names[at] in node.below:
             node = node.below[names[at]]
             found.append(node)
-            equal = _equal(node.names, names[at:])
+            equal = equal_names(node.names, names[at:])
             at += equal
             if equal < len(node.names):
                 return found, equal
@@ -119,23 +127,31 @@ class RadixTree:
             blocks += one.blocks
         return node, blocks
 
-    def insert(self, names: Sequence[Hashable], blocks: Sequence[int]) -> tuple[Node, list[int]]:
-        """Insert a sequence; return its last node, and the blocks for whose contents the tree has others."""
+    def insert(
+        self, names: Sequence[Hashable], blocks: Sequence[int], counted: int = 0
+    ) -> tuple[Node, list[int]]:
+        """Insert a sequence; return its last node, and the blocks for whose contents the tree has others.
+
+        ``counted``: its first blocks that the request has inserted before.
+        """
         node, at, others = self.root, 0, []
         while at < len(names) and names[at] in node.below:
             node = node.below[names[at]]
             self._use(node)
-            equal = _equal(node.names, names[at:])
+            equal = equal_names(node.names, names[at:])
             if equal < len(node.names):
                 node = self._split(node, equal)
             others += [own for own in node.blocks if own not in blocks]
             at += len(node.names)
         if at < len(names):
-            self._clock += 1
-            new = Node(list(names[at:]), list(blocks[at:]), node, self._clock)
-            node.below[names[at]] = new
-            node = new
+            node = self._add(node, list(names[at:]), list(blocks[at:]))
         return node, others
+
+    def _add(self, above: Node, names: list[Hashable], blocks: list[int]) -> Node:
+        """Add a leaf."""
+        self._clock += 1
+        leaf = above.below[names[0]] = Node(names, blocks, above, self._clock)
+        return leaf
 
     def blocks_of(self, node: Node) -> list[int]:
         """Return the blocks of the path to a node."""
@@ -179,7 +195,7 @@ class RadixTree:
         return above
 
 
-def _equal(names: Sequence[Hashable], others: Sequence[Hashable]) -> int:
+def equal_names(names: Sequence[Hashable], others: Sequence[Hashable]) -> int:
     """Return how many leading names are equal."""
     both = zip(names, others, strict=False)
     return next((at for at, (a, b) in enumerate(both) if a != b), min(len(names), len(others)))

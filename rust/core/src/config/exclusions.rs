@@ -79,8 +79,8 @@ const RELAYED: Other = Other(|config, _| config.routers.relay.is_some(), "report
 /// Every pair, by the setting that is refused.
 const EXCLUSIONS: &[Exclusion] = &[
     left_out("speculation", DRAFTED.0, &[SELECTED, RESERVED, WHOLE_BLOCKS, TREE]),
-    left_out("tier", TIERED.0, &[RELAYED, RANKED, PASSED_OVER, WHOLE_BLOCKS, TREE]),
-    left_out("tier.below", |_, own| own.below().is_some(), &[AHEAD, MOVED, TOGETHER]),
+    left_out("tier", TIERED.0, &[RELAYED, RANKED, PASSED_OVER, WHOLE_BLOCKS]),
+    left_out("tier.below", |_, own| own.below().is_some(), &[AHEAD, MOVED, TOGETHER, TREE]),
     left_out("tier.below.prefetch", |_, own| own.prefetches(), &[AHEAD, LATE_ARRIVALS]),
     left_out("scheduler.output_reserve", RESERVED.0, &[RANKED]),
     left_out(
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_radix_tree_is_refused_where_requests_are_handed_over_or_tokens_drafted() {
         let tree = |config: &mut Config| {
-            let tree = Some(PrefixTreeConfig { passes: 32, most: 128 });
+            let tree = Some(PrefixTreeConfig { passes: 32, most: 128, least_load: 0 });
             let cache = PrefixCacheConfig { unknown_first: true, evict: None, tree };
             config.instances[1].scheduler.prefix_cache = Some(cache);
         };

@@ -40,7 +40,7 @@ mod tests {
         let config = fixtures::config(&[100], r#"{"on_arrival": {"rule": "round_robin"}}"#);
         let mut scheduler = config.instances[0].scheduler.clone();
         assert_eq!(scheduler.check_prefix_tree(), Ok(()));
-        let tree = Some(PrefixTreeConfig { passes: 32, most: 128 });
+        let tree = Some(PrefixTreeConfig { passes: 32, most: 128, least_load: 0 });
         scheduler.prefix_cache = Some(PrefixCacheConfig { unknown_first: true, evict: None, tree });
         let refused =
             |scheduler: &SchedulerConfig| scheduler.check_prefix_tree().err().map(|(field, _)| field);

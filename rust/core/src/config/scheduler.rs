@@ -298,6 +298,9 @@ pub struct PrefixTreeConfig {
     pub passes: u64,
     /// The most requests at the front of the queue that do.
     pub most: u64,
+    /// The fewest tokens that are loaded from the host, where there is a tier.
+    #[serde(default)]
+    pub least_load: u32,
 }
 
 impl SchedulerConfig {

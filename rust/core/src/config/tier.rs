@@ -124,6 +124,7 @@ impl TierConfig {
         }
         within(|| field("overlap_layers"), 0, MOST_LAYERS, u64::from(self.overlap_layers))?;
         self.check_write(field)?;
+        self.check_beside_tree(field, instance.scheduler.has_prefix_tree())?;
         if self.overlap_layers > 0 && self.sync_tokens > 0 {
             let rule = format!("must be 0 where loads overlap with layers, was {}", self.sync_tokens);
             return Err(Error::config(field("sync_tokens"), rule));
@@ -173,6 +174,25 @@ impl TierConfig {
         }
     }
 
+    /// Refuses settings of single chunks beside a tree, whose nodes are stored and evicted whole.
+    fn check_beside_tree(&self, field: impl Fn(&str) -> String, tree: bool) -> Result<(), Error> {
+        let rules = [
+            ("chunk_blocks", self.chunk_blocks == 1, "be 1"),
+            ("eviction", self.eviction == Eviction::Lru, "be \"lru\""),
+            ("prompts_only", !self.prompts_only, "be false"),
+            ("write", self.write != Write::Completed, "not be \"completed\""),
+            ("overlap_layers", self.overlap_layers > 0, "be 1 or more"),
+            ("polls_at_end", self.polls_at_end, "be true"),
+        ];
+        let broken = rules.into_iter().find(|&(_, kept, _)| tree && !kept);
+        broken.map_or(Ok(()), |(name, _, must)| {
+            let rule = format!(
+                "must {must} where a radix tree has the cached prefixes (prefix_cache.tree), was not"
+            );
+            Err(Error::config(field(name), rule))
+        })
+    }
+
     /// Refuses settings that have no meaning beside the moment at which chunks are stored.
     fn check_write(&self, field: impl Fn(&str) -> String) -> Result<(), Error> {
         if self.write != Write::Completed && self.store_threshold > 1 {
@@ -199,10 +219,10 @@ impl TierConfig {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_has_no_meaning_beside_a_write_is_refused() {
+    /// A tier of one chunk.
+    fn tier(write: Write, store_threshold: u32, chunk_blocks: u32, prompts_only: bool) -> TierConfig {
         let time = CopyTime::default();
-        let tier = |write, store_threshold, chunk_blocks, prompts_only| TierConfig {
+        TierConfig {
             chunks: 1,
             chunk_blocks,
             eviction: Eviction::Lru,
@@ -215,7 +235,33 @@ mod tests {
             store: time,
             load: time,
             below: None,
+        }
+    }
+
+    #[test]
+    fn rules_of_single_chunks_are_refused_beside_a_tree() {
+        let whole = TierConfig { overlap_layers: 4, polls_at_end: true, ..tier(Write::Through, 0, 1, false) };
+        let refused = |tier: &TierConfig, tree| {
+            let error = tier.check_beside_tree(str::to_owned, tree).err();
+            error.map(|error| error.to_string().split(':').next().unwrap_or_default().to_owned())
         };
+        assert_eq!(refused(&whole, true), None);
+        let others = [
+            ("chunk_blocks", TierConfig { chunk_blocks: 2, ..whole.clone() }),
+            ("eviction", TierConfig { eviction: Eviction::Arc, ..whole.clone() }),
+            ("prompts_only", TierConfig { prompts_only: true, ..whole.clone() }),
+            ("write", TierConfig { write: Write::Completed, ..whole.clone() }),
+            ("overlap_layers", TierConfig { overlap_layers: 0, ..whole.clone() }),
+            ("polls_at_end", TierConfig { polls_at_end: false, ..whole }),
+        ];
+        for (field, other) in others {
+            assert_eq!(refused(&other, true).as_deref(), Some(field));
+            assert_eq!(refused(&other, false), None);
+        }
+    }
+
+    #[test]
+    fn what_has_no_meaning_beside_a_write_is_refused() {
         let said = |tier: TierConfig| tier.check_write(str::to_owned).err().map(|error| error.to_string());
         assert_eq!(said(tier(Write::Completed, 3, 2, true)), None);
         assert_eq!(said(tier(Write::Selective, 1, 2, true)), None);

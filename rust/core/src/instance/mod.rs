@@ -136,10 +136,16 @@ impl Instance {
         let drops_last = settings.drafts.config().is_some_and(|drafts| drafts.drops_last_block);
         let order = (drops_last, scheduler.schedule_ahead);
         let periodic = speculator.as_ref().filter(|_| alike).and_then(|speculator| speculator.periodic());
+        let mut kv = KvStore::new(config, prefixes);
+        if let Some((copies, _)) = kv.copies_mut()
+            && observed.records.is_some()
+        {
+            copies.record();
+        }
         Self {
             settings,
             requests: RequestTable::default(),
-            kv: KvStore::new(config, prefixes),
+            kv,
             batch: Batch::new(
                 periodic.map_or(Progress::Identity, Progress::Periodic),
                 BlockSize::new(config.block_tokens, config.state_blocks),
@@ -153,7 +159,7 @@ impl Instance {
             unseen,
             transfers: Transfers::default(),
             reserve: scheduler.output_reserve.map(|rules| Box::new(OutputReserve::new(rules))),
-            tier: config.tier.as_ref().map(|tier| {
+            tier: config.tier.as_ref().filter(|_| !scheduler.has_prefix_tree()).map(|tier| {
                 Box::new(HostTier::new(tier, config.block_tokens, order, observed.records.is_some()))
             }),
             observers: Observers::new(config, observed),
@@ -323,7 +329,7 @@ impl Instance {
         let mut stats = self.observers.stats.clone();
         self.kv.write_stats(&mut stats);
         stats.traffic = self.observers.moved(&stats);
-        stats.tier = self.tier.as_deref().map(HostTier::stats);
+        stats.tier = self.tier.as_deref().map(HostTier::stats).or(stats.tier);
         stats.store = self.tier.as_deref().and_then(HostTier::store_copies);
         stats
     }
@@ -335,6 +341,9 @@ impl Instance {
 
     /// The actions of steps on the tier, where decisions are kept and there is one.
     pub(crate) fn take_tier_log(&mut self) -> Option<Box<TierLog>> {
+        if let Some((copies, _)) = self.kv.copies_mut() {
+            return copies.take_log().map(|log| Box::new(TierLog::of_tree(*log)));
+        }
         self.tier.as_deref_mut().and_then(HostTier::take_log)
     }
 }

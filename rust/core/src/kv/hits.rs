@@ -18,6 +18,11 @@ impl Hits {
         self.blocks.len() as u32 + self.found.blocks
     }
 
+    /// Blocks after these that the host's part of a tree has.
+    pub(crate) fn on_host(&self) -> u32 {
+        self.found.on_host
+    }
+
     /// Becomes that of a lookup that found nothing.
     pub(crate) fn clear(&mut self) {
         self.blocks.clear();

@@ -35,3 +35,4 @@ pub use pool::{BlockPool, OutOfBlocks};
 pub use prefixes::Prefixes;
 pub(crate) use residency::{Account, Residency, Tier};
 pub(crate) use store::KvStore;
+pub(crate) use tree::{CopyLog, TreeCopies};

@@ -8,6 +8,7 @@ use super::memory::{ContentOwner, Memory};
 use super::prefixes::Prefixes;
 use super::residency::{Account, Residency, Tier};
 use super::swap_space::SwapSpace;
+use super::tree::TreeCopies;
 use crate::config::InstanceConfig;
 use crate::hint::rare;
 use crate::metrics::{InstanceStats, PrefixStats};
@@ -28,11 +29,14 @@ pub(crate) struct KvStore {
     peak_blocks: u64,
     /// Tokens looked up in the prefix cache, once an admission, and found there.
     lookups: (u64, u64),
+    /// The copies of the tree that has the prefixes, if the host has it, too.
+    copies: Option<Box<TreeCopies>>,
 }
 
 crate::checkpoint::checkpointed!(KvStore {
     values: account, peak_blocks, lookups;
     parts: gpu, cpu;
+    absent: copies;
 });
 
 impl KvStore {
@@ -40,10 +44,16 @@ impl KvStore {
     pub(crate) fn new(config: &InstanceConfig, prefixes: &Arc<Prefixes>) -> Self {
         let caching = config.scheduler.prefix_cache.as_ref();
         let gpu = Memory::new(config.blocks, config.block_tokens, caching, Arc::clone(prefixes));
-        let gpu = if config.tier.is_some() { gpu.listing_given() } else { gpu };
+        let gpu = match &config.tier {
+            Some(tier) if gpu.is_tree() => gpu.with_host(tier.chunks, tier.write.insertions()),
+            Some(_) => gpu.listing_given(),
+            None => gpu,
+        };
         let lists = config.tier.as_ref().is_some_and(|tier| tier.write.heeds_lost_blocks());
         let gpu = if lists { gpu.listing_lost() } else { gpu };
+        let copies = config.tier.as_ref().filter(|_| gpu.is_tree());
         Self {
+            copies: copies.map(|tier| Box::new(TreeCopies::new(tier))),
             gpu: match &config.speculation {
                 None => gpu,
                 Some(speculation) => gpu.with_speculation(speculation),
@@ -209,6 +219,17 @@ impl KvStore {
         self.gpu.is_tree().then_some(&mut self.gpu)
     }
 
+    /// The copies of a tree that the host has, too, to read.
+    pub(crate) fn copies(&self) -> Option<&TreeCopies> {
+        self.copies.as_deref()
+    }
+
+    /// The same, to change, and the memory of the tree.
+    pub(crate) fn copies_mut(&mut self) -> Option<(&mut TreeCopies, &mut Memory)> {
+        let gpu = &mut self.gpu;
+        self.copies.as_deref_mut().map(|copies| (copies, gpu))
+    }
+
     /// Swaps a request with `tokens` computed tokens out, `blocks` of its blocks copied. `seen`: its content and
     /// computed tokens, as far as they are known now. Returns whether there was room in the CPU's memory; if not,
     /// nothing changes.
@@ -317,6 +338,7 @@ impl KvStore {
         (stats.memory.swapped_out_blocks, stats.memory.swapped_in_blocks) = self.cpu.total_copied();
         stats.memory.swap_overflows = self.cpu.overflows();
         stats.memory.peak_blocks = self.peak_blocks;
+        stats.tier = self.copies().map(|copies| copies.stats(&self.gpu));
     }
 }
 
@@ -334,6 +356,7 @@ mod tests {
             account: Account::default(),
             peak_blocks: 0,
             lookups: (0, 0),
+            copies: None,
         }
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from paceline.testing.reference.policy_sim.acceptance import accept_offers, next_received
+from paceline.testing.reference.policy_sim.hosted_memory import HostedMemory
 from paceline.testing.reference.policy_sim.joining import enter_adapter, is_passed_over, prefills_are_full
 from paceline.testing.reference.policy_sim.loading import begin_load, end_load, offer_of_load, offer_of_loaded
 from paceline.testing.reference.policy_sim.offer import Offer, padding_of
@@ -54,6 +55,9 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
         loaded, sync = found
         if loaded and not sync:
             return offer_of_load(state, request, hits, loaded)
+        hit += loaded
+    if isinstance(memory, HostedMemory):
+        loaded = memory.loadable(request)
         hit += loaded
     padding = padding_of(state, request, step, hit)
     wanted = request.tokens - hit + padding
@@ -210,6 +214,9 @@ def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -
         request.computed = cached + offered.loaded
         if request.scheduled is None:
             request.hit_tokens, request.loaded_tokens = cached, offered.loaded
+        if offered.loaded and isinstance(memory, HostedMemory):
+            memory.load(request, offered.loaded)
+            step.host_loads[request] = offered.loaded
         memory.grow(request, offered.room)
         request.memory = "gpu"
         if state.tier is not None:

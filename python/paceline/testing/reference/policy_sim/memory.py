@@ -85,6 +85,10 @@ class Memory:
         """Return the tokens of a waiting request's prompt that a queue is sorted by."""
         return len(self.hits(request, request.tokens)) * self._block_tokens
 
+    def cached_anywhere(self, request: Request) -> int:
+        """Return the same, those that only the host's memory has included."""
+        return self.cached(request)
+
     def start(self, request: Request, tokens: int) -> Hashable | None:
         """Name the first blocks of a request, up to the one that ends at ``tokens`` tokens or after.
 

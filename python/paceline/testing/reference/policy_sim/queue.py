@@ -75,8 +75,8 @@ class Queue:
         The queue keeps that order; the sort is stable.
         """
         if self._order["kind"] == "longest_prefix" and len(self.waiting) <= self._order["most"]:
-            cached = {one: self._memory.cached(one) for one in self.waiting}
-            last = self._sharing(cached)
+            last = self._sharing({one: self._memory.cached(one) for one in self.waiting})
+            cached = {one: self._memory.cached_anywhere(one) for one in self.waiting}
             self.waiting.sort(key=lambda request: (request in last, -cached[request] * (request not in last)))
 
     def _sharing(self, cached: dict[Request, int]) -> set[Request]:

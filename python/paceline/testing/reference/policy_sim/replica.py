@@ -350,7 +350,7 @@ class Replica:
         ticks = self._cost.step(self.step)
         swap = self.scheduler.settings.swap
         if swap is None:
-            tier = self.scheduler.state.tier
+            tier = self.scheduler.state.tier or self.scheduler.state.copies
             stall = 0 if tier is None else tier.stall(ticks)
             return ticks + int(loading) + self.step.waits + stall
         copies = self.step.blocks_out * int(swap["out"]) + self.step.blocks_in * int(swap["back"])

@@ -22,6 +22,8 @@ from paceline.testing.reference.policy_sim.async_arrivals import (
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.expression import Scope, holds
 from paceline.testing.reference.policy_sim.handover import Incoming
+from paceline.testing.reference.policy_sim.host_copies import HostCopies
+from paceline.testing.reference.policy_sim.hosted_memory import HostedMemory
 from paceline.testing.reference.policy_sim.joining import leave_adapter, step_limits
 from paceline.testing.reference.policy_sim.layers import advance_layers
 from paceline.testing.reference.policy_sim.loading import cancel_load
@@ -68,15 +70,15 @@ class Scheduler:
         incoming: Incoming | None = None,
     ) -> None:
         self.settings = settings = Settings.of(config)
-        cache = settings.prefix_cache
-        memory = TreeMemory if cache is not None and cache.get("tree") else Memory
-        self.memory: Memory = memory(config["blocks"], settings, contents)
+        self.memory = _memory(config, settings, contents)
         self.ranking = Ranking(settings.order) if settings.ranked else None
         queue = Queue(settings, self.memory, self.ranking)
         self.state = State(settings, self.memory, queue, self.ranking, scope, incoming or Incoming())
         if settings.output_reserve is not None:
             self.state.reserve = Reserve(settings.output_reserve)
-        if config.get("tier"):
+        if isinstance(self.memory, HostedMemory):
+            self.state.copies = HostCopies(config["tier"], self.memory)
+        elif config.get("tier"):
             self.state.tier = Tier(
                 config["tier"],
                 self.memory,
@@ -145,6 +147,8 @@ class Scheduler:
         if self.ranking is not None:
             self.ranking.promote(self.running + state.queue.waiting, state.scope, now, state.formed)
         for _ in range(_MOST_ROUNDS):
+            if state.copies is not None:
+                state.copies.open(now, now if state.started is None or not ahead else state.started)
             step = self._open(now)
             if state.tier is not None:
                 state.tier.open(now)
@@ -161,12 +165,14 @@ class Scheduler:
                     continue
                 if state.tier.ends is not None:
                     return None
+            if state.copies is not None and not unseen:
+                state.wakes = state.copies.next_end
             # With batches under way, the next one is formed once this one has had its place.
             if state.under_way():
                 return None
             # All running requests were preempted. That takes no time, and the next round has their blocks.
             if not step.preempted and not unseen:
-                if state.reserve is not None and not state.running and not self.queue:
+                if state.reserve is not None and not state.running and not self.queue and state.wakes is None:
                     state.reserve.reset()
                 return None
         raise Stuck(f"at {now}: requests are preempted again and again, and none runs")
@@ -224,8 +230,7 @@ class Scheduler:
             if request.done:
                 request.place = "gone"
                 self._end(request)
-        for request in chunks:
-            self.memory.insert(request)
+        self._insert_chunks(chunks, now, seen=step.start if self.settings.schedule_ahead else now)
         if state.tier is not None:
             state.tier.end(now, [one for one in yielded if one.done])
         for request in state.running:
@@ -238,6 +243,17 @@ class Scheduler:
         if not self.settings.schedule_ahead:
             self.memory.register_full(request, request.computed + kept - 1)
         request.drafts = self.settings.speculation.proposals(request, len(step.tokens))
+
+    def _insert_chunks(self, requests: list[Request], now: int, *, seen: int) -> None:
+        """Insert the chunks of prompts that continue, after all that ends with a step."""
+        copies = self.state.copies
+        if copies is not None:
+            copies.flush(now)
+            copies.learn(seen)
+        for request in requests:
+            self.memory.insert(request)
+        if copies is not None:
+            copies.keep()
 
     def _in_order_of_results(self, step: Step) -> list[Request]:
         """Return the requests of a step whose results come with it: beside a tree, in the order of its rows.
@@ -429,7 +445,12 @@ class Scheduler:
         if self.settings.decodes_first:
             state.running.sort(key=lambda request: _place(request, step))
         state.formed += 1
+        if state.copies is not None:
+            state.copies.load(step.start)
         self.memory.settle(step)
+        if state.copies is not None:
+            step.waits = state.copies.begin() - step.start
+            step.host = state.copies.used
         step.held_blocks = self.memory.pool.held
         step.verified = {request: self._verified(request, step) for request in step.tokens}
         step.free_blocks = self.memory.free
@@ -466,6 +487,14 @@ class Scheduler:
                 blocks = self.memory.blocks_for(request.computed)
                 if not self.memory.keep_on_cpu(request, blocks):
                     self.state.rank(request, now)
+
+
+def _memory(config: dict[str, Any], settings: Settings, contents: Contents | None) -> Memory:
+    """Return the empty memory of an instance."""
+    tree = (settings.prefix_cache or {}).get("tree")
+    if tree and config.get("tier"):
+        return HostedMemory(config["blocks"], settings, contents, config["tier"])
+    return (TreeMemory if tree else Memory)(config["blocks"], settings, contents)
 
 
 def _place(request: Request, step: Step) -> int:

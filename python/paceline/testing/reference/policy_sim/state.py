@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from paceline.testing.reference.policy_sim.expression import Scope
 from paceline.testing.reference.policy_sim.handover import Incoming
+from paceline.testing.reference.policy_sim.host_copies import HostCopies
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.queue import Queue
 from paceline.testing.reference.policy_sim.ranking import Ranking
@@ -15,6 +16,7 @@ from paceline.testing.reference.policy_sim.reserve import Reserve
 from paceline.testing.reference.policy_sim.settings import Settings
 from paceline.testing.reference.policy_sim.step import Step
 from paceline.testing.reference.policy_sim.tier import Tier
+from paceline.testing.reference.policy_sim.tree_memory import TreeMemory
 
 
 @dataclass(slots=True)
@@ -72,6 +74,8 @@ class State:
         Adapters loaded that have not been charged to a step yet.
     tier : Tier or None
         The chunks in the host's memory, if the instance keeps any there.
+    copies : HostCopies or None
+        The copies of a prefix tree, if the host's memory has it, too.
     reserve : Reserve or None
         What admissions leave for outputs to come.
     under_way : callable
@@ -109,6 +113,7 @@ class State:
     loaded: list[int] = field(default_factory=list)
     loads: int = 0
     tier: Tier | None = None
+    copies: HostCopies | None = None
     reserve: Reserve | None = None
     under_way: Callable[[], list[Step]] = list
     steps_held: int = 0
@@ -146,9 +151,12 @@ class State:
         """Sort the queue before admissions; it is a pass if a seat is free or a prompt continues."""
         order, waiting = self.settings.order, self.queue.in_order
         sorts = order["kind"] == "longest_prefix" and len(waiting) <= order["most"]
-        if seated or any(not one.decoding for one in self.continuing):
+        passes = seated or any(not one.decoding for one in self.continuing)
+        if passes:
             self.memory.begin_pass(waiting, sorts=sorts)
-        self.queue.sort()
+        # Beside a tree, only what passes over the queue sorts it.
+        if passes or not isinstance(self.memory, TreeMemory):
+            self.queue.sort()
 
     def sees(self, moment: int) -> bool:
         """Whether the step that is formed sees what happened at a moment."""

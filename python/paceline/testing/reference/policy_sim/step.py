@@ -49,6 +49,10 @@ class Step:
         Adapters loaded.
     waits : int
         Ticks until its forward pass begins, in which copies to and from a tier end.
+    host : int
+        Blocks in the host's memory once it was decided, where a prefix tree is there.
+    host_loads : dict of Request to int
+        Tokens that its admissions load from there.
     drafts : dict of Request to int
         The drafts among the tokens of each request that has any.
     verified : dict of Request to tuple of int
@@ -95,6 +99,8 @@ class Step:
     blocks_in: int = 0
     loads: int = 0
     waits: int = 0
+    host: int = 0
+    host_loads: dict[Request, int] = field(default_factory=dict)
     drafts: dict[Request, int] = field(default_factory=dict)
     verified: dict[Request, tuple[int, int]] = field(default_factory=dict)
     input_slots: int = 0

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from paceline.testing.reference.policy_sim.hosted_memory import HostedMemory
 from paceline.testing.reference.policy_sim.instance_fields import instance_field
 from paceline.testing.reference.policy_sim.moves import Traffic
 from paceline.testing.reference.policy_sim.replica import Replica
@@ -94,6 +95,14 @@ def _loading(at: Replica) -> list[Request]:
     return [] if tier is None else [one for one in tier.loading if not tier.use(one).seen]
 
 
+def _tier_chunks(at: Replica) -> int:
+    """Count the chunks in the host's memory."""
+    memory, tier = at.scheduler.memory, at.scheduler.state.tier
+    if isinstance(memory, HostedMemory):
+        return memory.tree.used
+    return 0 if tier is None else tier.chunks.used
+
+
 def _row(at: Replica, traffic: Traffic, now: int) -> Row:
     memory, state, step = at.scheduler.memory, at.scheduler.state, at.oldest_step
     swapped = sum(one.place == "queued" and one.memory == "cpu" for one in at.requests)
@@ -115,7 +124,7 @@ def _row(at: Replica, traffic: Traffic, now: int) -> Row:
         "kv_tokens": of_instance("gpu_kv_tokens"),
         "kv_host_tokens": of_instance("cpu_kv_tokens"),
         "kv_arriving_tokens": sum(one.computed for one in [*state.incoming.receiving, *_loading(at)]),
-        "tier_chunks": 0 if state.tier is None else state.tier.chunks.used,
+        "tier_chunks": _tier_chunks(at),
         "store_chunks": 0 if state.tier is None else state.tier.store_chunks,
         "batch_requests": len(step.tokens) if step else 0,
         "batch_tokens": sum(step.tokens.values()) if step else 0,

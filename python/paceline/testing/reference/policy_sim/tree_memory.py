@@ -66,8 +66,8 @@ class TreeMemory(Memory):
         super().__init__(blocks, settings, contents)
         assert settings.prefix_cache is not None
         self._rules: dict[str, Any] = settings.prefix_cache["tree"]
-        self._tree = RadixTree()
-        self.pool = TreePool(blocks, self._tree)
+        self.tree: RadixTree = RadixTree()
+        self.pool = TreePool(blocks, self.tree)
         self._numbers = count()
         self._passes = 0
         self._nodes: dict[Request, Node] = {}
@@ -102,12 +102,12 @@ class TreeMemory(Memory):
 
     def make_room(self, blocks: int) -> None:
         """Evict until so many blocks hold nothing, or no leaf is left."""
-        while self.pool.free - self._tree.unlocked < blocks and self._tree.evict():
+        while self.pool.free - self.tree.unlocked < blocks and self.tree.evict():
             pass
 
     def give_up_cached(self) -> None:
         """Evict all that no request holds."""
-        while self._tree.evict():
+        while self.tree.evict():
             pass
 
     # -- lookups ---------------------------------------------------------------------
@@ -117,20 +117,20 @@ class TreeMemory(Memory):
 
     def hits(self, request: Request, tokens: int) -> list[int]:
         """Return the blocks of the longest cached prefix of a request's ``tokens`` first tokens but one."""
-        found, equal = self._tree.find(self._names(request, tokens - 1))
+        found, equal = self.tree.find(self._names(request, tokens - 1))
         blocks = [block for node in found[:-1] for block in node.blocks]
         return blocks + found[-1].blocks[:equal] if found else []
 
     def cached(self, request: Request) -> int:
         """Return the tokens of a waiting request's sequence that a queue is sorted by, but the last."""
-        found, equal = self._tree.find(self._names(request, request.tokens))
+        found, equal = self.tree.find(self._names(request, request.tokens))
         blocks = sum(len(node.blocks) for node in found[:-1]) + equal
         return min(blocks * self._block_tokens, request.tokens - 1)
 
     def free_without(self, victims: list[Request], hits: list[int]) -> tuple[int, int]:
         """Return the free blocks, and how many of ``hits`` no request holds."""
         assert not victims, "no request is displaced where the prefix cache is a tree"
-        free = {block for node in self._tree.nodes if not node.locks for block in node.blocks}
+        free = {block for node in self.tree.nodes if not node.locks for block in node.blocks}
         return self.free, sum(block in free for block in hits)
 
     def begin_pass(self, waiting: list[Request], *, sorts: bool) -> None:
@@ -139,25 +139,25 @@ class TreeMemory(Memory):
             return
         if sorts:
             for request in waiting:
-                self._tree.match(self._names(request, request.tokens))
+                self.tree.match(self._names(request, request.tokens))
             return
         passes, self._passes = self._passes, self._passes + 1
         if self._rules["passes"] and passes % self._rules["passes"] == 0:
             for request in reversed(waiting[: self._rules["most"]]):
-                self._tree.match(self._names(request, request.tokens))
+                self.tree.match(self._names(request, request.tokens))
 
     def look_up(self, request: Request) -> None:
         """Use the prefix of a request that is to be admitted, whether it is or not."""
-        self._tree.match(self._names(request, request.tokens - 1))
+        self.tree.match(self._names(request, request.tokens - 1))
 
     def attach_prefix(self, request: Request, hits: list[int], *, counted: bool = True) -> None:
         """Give a request that holds no block the blocks of its cached prefix."""
         assert counted
         self.queried_tokens += request.tokens
         self.hit_tokens += len(hits) * self._block_tokens
-        node, blocks = self._tree.match(self._names(request, len(hits) * self._block_tokens))
+        node, blocks = self.tree.match(self._names(request, len(hits) * self._block_tokens))
         assert blocks == hits
-        self._tree.lock(node)
+        self.tree.lock(node)
         self._nodes[request] = node
         request.blocks, request.known = blocks, len(blocks)
 
@@ -168,16 +168,19 @@ class TreeMemory(Memory):
 
     def insert(self, request: Request) -> None:
         """Insert what a request has computed; its output is apart from its prompt: it is evicted alone."""
+        self._insert(request, counted=0)
+
+    def _insert(self, request: Request, counted: int) -> None:
         names = self._names(request, request.computed)
         blocks = request.blocks[: len(names)]
-        node, _ = self._tree.insert(names, blocks)
+        node, _ = self.tree.insert(names, blocks, counted)
         prompt = request.spec.prompt_tokens // self._block_tokens
         if 0 < prompt < len(names):
-            self._tree.insert(names[:prompt], self._tree.blocks_of(node)[:prompt])
+            self.tree.insert(names[:prompt], self.tree.blocks_of(node)[:prompt], prompt)
         self.pool.own.difference_update(blocks)
-        request.blocks[: len(names)] = self._tree.blocks_of(node)
-        self._tree.unlock(self._nodes[request])
-        self._tree.lock(node)
+        request.blocks[: len(names)] = self.tree.blocks_of(node)
+        self.tree.unlock(self._nodes[request])
+        self.tree.lock(node)
         self._nodes[request], request.known = node, len(names)
         self._inserted[request] = request.computed
 
@@ -191,6 +194,6 @@ class TreeMemory(Memory):
         """Free a request's blocks, and insert none of them."""
         self.leave_set(request)
         self.pool.own.difference_update(request.blocks)
-        self._tree.unlock(self._nodes.pop(request))
+        self.tree.unlock(self._nodes.pop(request))
         self._inserted.pop(request, None)
         request.blocks, request.known, request.memory = [], 0, None

@@ -42,6 +42,7 @@ impl Effects<'_> {
             rare();
             self.observe_load(slot, first, now);
         }
+        self.observe_loaded_prefix((slot, first), offer, hits, now);
         if let Some(mut ranks) = self.ranks() {
             match candidate.place {
                 Place::Arrival => ranks.admit_arrival(slot, now),
@@ -120,6 +121,7 @@ impl Effects<'_> {
         self.on.kv.count_lookup(state.target(), hit);
         self.on.kv.adopt(hits, &mut state.blocks);
         (state.computed, state.phase) = (hit + loaded, Phase::Prefilling);
+        self.load_prefix(slot, offer, hits, hit);
         self.on.batch.admit(slot, &mut self.on.requests);
         self.schedule(slot, offer.tokens as u32, offer.part);
         if self.on.tier.is_some() {

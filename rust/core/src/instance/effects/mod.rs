@@ -30,6 +30,7 @@ mod start;
 mod steps;
 mod swapped;
 mod tiers;
+mod tree_copies;
 mod verify;
 
 pub(crate) use cancel::Cancelled;

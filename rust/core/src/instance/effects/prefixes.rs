@@ -25,8 +25,8 @@ impl Effects<'_> {
         let mut sequences = sequences.into_iter();
         self.on.queues.waiting_mut().sort_by_key(most, |_| {
             let Some((owner, tokens)) = sequences.next() else { return u32::MAX };
-            let cached = gpu.cached_tokens(owner, tokens);
-            if shares > 0 && cached <= shares {
+            let (on_gpu, cached) = gpu.cached_tokens(owner, tokens);
+            if shares > 0 && on_gpu <= shares {
                 // One that shares its start with a request before it has more cached once that has run.
                 let start = gpu.start(owner, tokens, shares);
                 if start.is_some_and(|start| !starts.insert(start)) {
@@ -83,7 +83,7 @@ impl Effects<'_> {
         }
     }
 
-    /// Inserts into a tree what the prefills of a step have computed: of those that are through before that of the others.
+    /// Inserts into a tree what the prefills of a step have computed that are through; those that continue come after all others.
     /// `beside`: decodes ran in the step.
     pub(super) fn insert_chunks(&mut self, chunks: &[Chunk], beside: bool) {
         let beside = beside || chunks.iter().any(|chunk| chunk.part == Part::Decode);
@@ -101,7 +101,7 @@ impl Effects<'_> {
             }
         }
         for slot in continuing {
-            self.insert_computed(slot);
+            self.on.queues.ahead_mut().defer_chunk(slot);
         }
     }
 
@@ -113,7 +113,7 @@ impl Effects<'_> {
     }
 
     /// Inserts into a tree what a request has computed.
-    fn insert_computed(&mut self, slot: Slot) {
+    pub(super) fn insert_computed(&mut self, slot: Slot) {
         let state = &mut self.on.requests[slot];
         let (owner, computed) = (state.owner(), state.computed);
         if let Some(tree) = self.on.kv.tree_mut() {

@@ -31,6 +31,7 @@ impl Effects<'_> {
 
     /// Begins to form a step of an instance with a tier.
     pub(in crate::instance) fn open_tier_step(&mut self, now: Ticks) {
+        self.open_copies(now);
         if let Some(tier) = self.on.tier.as_deref_mut() {
             rare();
             self.on.kv.forget_given();

@@ -27,6 +27,8 @@ pub(crate) struct AsyncArrivals {
     seats: u64,
     /// Requests whose prompts are through, and are inserted into a tree once the next step is decided.
     computed: Vec<Slot>,
+    /// Requests whose prompts continue, and of which the step that ends has computed a chunk to insert.
+    continuing: Vec<Slot>,
     /// When the latest step started.
     started: Ticks,
 }
@@ -97,6 +99,16 @@ impl AsyncArrivals {
     /// Removes and returns the requests whose prompts are to be inserted now.
     pub(crate) fn take_computed(&mut self) -> Vec<Slot> {
         std::mem::take(&mut self.computed)
+    }
+
+    /// Keeps a request whose prompt continues until all others of the step that ends are through.
+    pub(crate) fn defer_chunk(&mut self, slot: Slot) {
+        self.continuing.push(slot);
+    }
+
+    /// Removes and returns the requests of which a chunk is to be inserted now.
+    pub(crate) fn take_continuing(&mut self) -> Vec<Slot> {
+        std::mem::take(&mut self.continuing)
     }
 
     /// Whether blocks are kept, or may be freed by an insertion.

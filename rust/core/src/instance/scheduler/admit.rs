@@ -46,7 +46,6 @@ impl Stages<'_> {
             return;
         }
         self.pass_queue();
-        self.effects.sort_by_cached_prefix();
         if !self.may_admit() {
             rare();
             return;
@@ -273,7 +272,11 @@ impl Stages<'_> {
         let &Candidate { owner, target, .. } = candidate;
         self.effects.kv.find(owner, target, hits);
         let hit = hits.len() * self.effects.settings.block.tokens();
-        let load = self.look_up(candidate, hit);
+        let load = if self.effects.kv.copies().is_some() {
+            self.look_up_on_host(hits)
+        } else {
+            self.look_up(candidate, hit)
+        };
         let unheld = self.effects.kv.gpu().unheld(hits);
         if matches!(load, ChunkLoad::Wait(_)) {
             rare();

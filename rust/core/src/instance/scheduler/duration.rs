@@ -46,7 +46,8 @@ impl Stages<'_> {
         }
         let extrapolation = self.effects.settings.cost.extrapolation(&shape);
         let copying = self.effects.take_copy_ticks(series.first);
-        let stall = self.effects.tier.as_deref().map_or(0, |tier| tier.stall(series.first));
+        let stall = self.effects.tier.as_deref().map_or(0, |tier| tier.stall(series.first))
+            + self.effects.kv.copies().map_or(0, |copies| copies.stall(series.first));
         let copying = copying.saturating_add(waits).saturating_add(stall);
         let mut run = Run { start: now, copying, series, steps, begun: true, extrapolation, decodes };
         if run.steps > 1 {
@@ -59,6 +60,7 @@ impl Stages<'_> {
             }
             run.steps = self.steps_before_copies_matter(&run);
         }
+        run.steps = self.steps_before_tree_changes(&run);
         let ends = u128::from(now) + u128::from(copying) + series.total(run.steps);
         if ends > u128::from(HORIZON) {
             run.steps = self.steps_in_time(&run)?;

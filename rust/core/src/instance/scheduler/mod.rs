@@ -29,6 +29,7 @@ mod select;
 mod speculate;
 mod swap;
 mod tiers;
+mod tree_copies;
 
 pub(crate) use draft::StepDraft;
 
@@ -165,9 +166,10 @@ impl<'a> Stages<'a> {
         let now = self.draft.now;
         let dropped = self.effects.queues.has_migrated_in() && self.effects.store_migrated(now);
         self.draft.free_blocks = self.effects.kv.free();
+        self.effects.begin_loads(now);
         self.settle_prefixes(decodes);
         // What ends the decision is not known to the step.
-        let waits = self.effects.close_tier_step(decodes, now);
+        let waits = self.effects.close_tier_step(decodes, now) + self.effects.begin_forward(now);
         let freed = self.effects.close_batch(decodes, now);
         let (mut run, shape, rise) = self.time_step(decodes, waits)?;
         // Received requests were not admitted by rank: a queued request that ranks before one may displace it in the next

@@ -9,15 +9,17 @@ use crate::instance::Part;
 use crate::instance::request::Phase;
 
 impl Stages<'_> {
-    /// Passes over the queue before requests are admitted, if a seat is free or a prompt continues.
+    /// Passes over the queue before requests are admitted, beside a tree if a seat is free or a prompt continues.
     pub(super) fn pass_queue(&mut self) {
-        if !self.effects.kv.gpu().is_tree() {
-            return;
-        }
-        rare();
-        if self.seats_taken() < self.effects.settings.scheduler.max_num_seqs || self.continues_prompts() {
+        if self.effects.kv.gpu().is_tree() {
+            rare();
+            if self.seats_taken() >= self.effects.settings.scheduler.max_num_seqs && !self.continues_prompts()
+            {
+                return;
+            }
             self.effects.use_queued_prefixes();
         }
+        self.effects.sort_by_cached_prefix();
     }
 
     /// Evicts from the tree what the allocations of the step that was formed take. Where blocks have several tokens, an

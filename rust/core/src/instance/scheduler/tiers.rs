@@ -120,6 +120,7 @@ impl Stages<'_> {
     /// Ends a step that computes no tokens in the tier, if there is one. Returns whether another step follows at once.
     pub(super) fn passes_step(&mut self) -> bool {
         if self.effects.tier.is_none() {
+            self.await_copies();
             return false;
         }
         rare();

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::jobs::{Job, Kind};
+use crate::kv::{CopyLog, Interval};
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
 
@@ -100,6 +101,34 @@ pub struct TierLog {
 }
 
 impl TierLog {
+    /// The log of a tree that the host has, too: its blocks are chunks, and its copies are of no request.
+    pub(in crate::instance) fn of_tree(log: CopyLog) -> Self {
+        let steps = log.rows.into_iter().map(|row| TierStep {
+            start: row.start,
+            begins: row.begins,
+            hits: row.hits,
+            loads: row.loads,
+            stores: row.stores,
+            chunks: row.on_host,
+            evicted: row.evicted,
+            refused: row.refused,
+            ..TierStep::default()
+        });
+        let jobs =
+            (0..).zip(log.copies).map(|(id, (to_host, blocks, made, Interval { begins, ends }))| TierJob {
+                id,
+                kind: if to_host { "store" } else { "load" },
+                request: None,
+                blocks,
+                chunks: blocks,
+                made,
+                begins,
+                ends,
+                reported: ends,
+            });
+        Self { steps: steps.collect(), jobs: jobs.collect(), reports: Vec::new() }
+    }
+
     /// Replaces the number of each request by its row in the trace, which `origins` has for it.
     pub(crate) fn restore(&mut self, origins: &[u32]) {
         let row = |request: &mut u32| *request = origins[*request as usize];

@@ -42,7 +42,7 @@ impl Look<'_> {
             kv_tokens: self.gpu_kv_tokens(),
             kv_host_tokens: account.held(Tier::Host).tokens + account.held(Tier::Landed).tokens,
             kv_arriving_tokens: account.held(Tier::Arriving).tokens + account.held(Tier::Loading).tokens,
-            tier_chunks: self.tier.as_deref().map_or(0, HostTier::chunks),
+            tier_chunks: self.tier.as_deref().map_or_else(|| self.kv.gpu().on_host(), HostTier::chunks),
             store_chunks: self.tier.as_deref().map_or(0, HostTier::chunks_below),
             batch_requests,
             batch_tokens,

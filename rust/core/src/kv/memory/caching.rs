@@ -69,7 +69,7 @@ impl Caching {
         let (of_blocks, of_tree) = (self.blocks(), self.tree());
         let cached = of_blocks.into_iter().flat_map(|cache| cache.entries.iter().map(|entry| entry.content));
         let most = of_blocks.map_or(0, |cache| cache.entries.len())
-            + of_tree.map_or(0, |tree| tree.blocks() as usize);
+            + of_tree.map_or(0, |tree| (tree.blocks() + tree.on_host()) as usize);
         (most, cached.chain(of_tree.into_iter().flat_map(RadixTree::contents)))
     }
 }
@@ -97,6 +97,8 @@ impl Checkpointed for Caching {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct PrefixTree {
     pub(super) nodes: RadixTree,
+    /// Blocks that the step which is formed has allocated, and takes from the tree once it is.
+    pub(super) pending: u64,
     /// Blocks that were evicted.
     pub(super) evictions: u64,
 }

@@ -8,6 +8,7 @@
 //! set.
 
 mod caching;
+mod hosted_tree;
 mod names;
 mod prefix_tree;
 mod released;
@@ -205,6 +206,10 @@ impl Memory {
     pub(crate) fn allocate(&mut self, blocks: u64, table: &mut BlockTable) -> Result<(), OutOfBlocks> {
         self.pool.take(blocks)?;
         table.count += blocks;
+        if let Caching::Tree(tree) = &mut self.caching {
+            rare();
+            tree.pending += blocks;
+        }
         if let Caching::Blocks(cache) = &mut self.caching {
             rare();
             let listed = table.listed_mut();

@@ -28,14 +28,17 @@ impl Memory {
         }
     }
 
-    /// Tokens of a sequence of `tokens` tokens that the prefix cache has, but its last.
-    pub(crate) fn cached_tokens(&self, owner: ContentOwner, tokens: u32) -> u32 {
+    /// Tokens of a sequence of `tokens` tokens that the prefix cache has on the GPU, but its last, and those that the host's
+    /// part of a tree has, too.
+    pub(crate) fn cached_tokens(&self, owner: ContentOwner, tokens: u32) -> (u32, u32) {
         if !self.is_tree() {
-            return self.matched(owner, tokens) * self.names.block_tokens;
+            let cached = self.matched(owner, tokens) * self.names.block_tokens;
+            return (cached, cached);
         }
         let mut hits = Hits::default();
         self.find_in_tree(owner, tokens, &mut hits);
-        (hits.len() * self.names.block_tokens).min(tokens - 1)
+        let cached = |blocks: u32| (blocks * self.names.block_tokens).min(tokens - 1);
+        (cached(hits.len()), cached(hits.len() + hits.on_host()))
     }
 
     /// The content of a request's block that ends at its first `tokens` tokens or after; `None`: it has fewer.
@@ -63,6 +66,7 @@ impl Memory {
         let Caching::Tree(tree) = &mut self.caching else { return };
         let (before, mut found) = (tree.nodes.locked(), hits.found);
         let end = tree.nodes.use_prefix(&mut found);
+        let end = if found.on_host == 0 { end } else { tree.nodes.end_on_gpu(end) };
         tree.nodes.lock(end);
         let locked = tree.nodes.locked() - before;
         self.pool.take(locked).expect("Invariant: free blocks that are hit are counted");
@@ -79,11 +83,12 @@ impl Memory {
         let prompt = owner.prompt / self.names.block_tokens;
         let Caching::Tree(tree) = &mut self.caching else { return };
         let before = tree.nodes.locked();
-        let end = tree.nodes.insert(blocks, |position| self.names.content(owner, position));
-        if 0 < prompt && prompt < blocks {
-            tree.nodes.insert(prompt, |position| self.names.content(owner, position));
-        }
         let listed = table.listed_mut();
+        let inserted = listed.place.inserted / self.names.block_tokens;
+        let end = tree.nodes.insert(blocks, inserted, |position| self.names.content(owner, position));
+        if 0 < prompt && prompt < blocks {
+            tree.nodes.insert(prompt, prompt, |position| self.names.content(owner, position));
+        }
         tree.nodes.unlock(listed.place.end);
         tree.nodes.lock(end);
         // Its own blocks are the tree's now, or free where the tree has others for their contents.

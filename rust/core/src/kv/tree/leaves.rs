@@ -35,4 +35,10 @@ impl Leaves {
     pub(super) fn pop(&mut self) -> Option<NodeId> {
         self.by_use.pop_first().map(|(_, leaf)| leaf)
     }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.by_use.len()
+    }
 }

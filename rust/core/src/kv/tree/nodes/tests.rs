@@ -24,7 +24,7 @@ fn find(tree: &RadixTree, contents: &[Content]) -> Found {
 }
 
 fn insert(tree: &mut RadixTree, contents: &[Content]) -> NodeId {
-    tree.insert(contents.len() as u32, |position| contents[position as usize])
+    tree.insert(contents.len() as u32, 0, |position| contents[position as usize])
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use super::host::{HostPart, Places};
 use super::leaves::Leaves;
 use crate::kv::content::Content;
 
@@ -12,57 +13,77 @@ pub(crate) struct NodeId(u32);
 
 impl NodeId {
     /// The root, which has no blocks.
-    const ROOT: Self = Self(0);
+    pub(super) const ROOT: Self = Self(0);
 
-    fn index(self) -> usize {
+    pub(super) fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 /// Consecutive blocks of a prefix.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Node {
+pub(super) struct Node {
     /// The contents of the blocks.
     contents: Vec<Content>,
-    above: NodeId,
+    pub(super) above: NodeId,
     /// Nodes below it.
-    children: u32,
-    /// Requests whose path it is on.
-    locks: u32,
+    pub(super) children: u32,
+    /// Those of them that the GPU has.
+    pub(super) children_on_gpu: u32,
+    /// Requests and copies whose path it is on.
+    pub(super) locks: u32,
     /// When it was used last.
-    used: u64,
+    pub(super) used: u64,
+    /// Where it is.
+    pub(super) places: Places,
 }
 
 impl Node {
-    fn blocks(&self) -> u64 {
+    pub(super) fn blocks(&self) -> u64 {
         self.contents.len() as u64
+    }
+
+    /// Its blocks of the GPU.
+    fn blocks_on_gpu(&self) -> u64 {
+        if self.places.gpu { self.blocks() } else { 0 }
     }
 }
 
 /// The cached prefix that a lookup found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Found {
-    /// Blocks of the prefix.
+    /// Blocks of the prefix on the GPU.
     pub(crate) blocks: u32,
+    /// Blocks after these that the host alone has.
+    pub(crate) on_host: u32,
     /// The last node of it, and how many blocks of that node it has.
     end: (NodeId, u32),
+}
+
+impl Found {
+    /// The last node of the prefix.
+    pub(crate) fn end(&self) -> NodeId {
+        self.end.0
+    }
 }
 
 /// See [the module](super).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RadixTree {
     /// The nodes, the root first; some are unused.
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     /// The unused nodes.
     unused: Vec<NodeId>,
     /// The nodes but the root, by the key of their first content.
     by_first: FxHashMap<u64, NodeId>,
-    leaves: Leaves,
-    /// Blocks of all nodes, and of those that no request has locked.
-    blocks: u64,
-    unlocked: u64,
+    pub(super) leaves: Leaves,
+    /// Blocks of all nodes on the GPU, and of those that no request has locked.
+    pub(super) blocks: u64,
+    pub(super) unlocked: u64,
     /// The number of uses so far.
     uses: u64,
+    /// Its part in the host's memory, if there is a tier.
+    pub(super) host: Option<Box<HostPart>>,
 }
 
 impl Default for RadixTree {
@@ -75,6 +96,7 @@ impl Default for RadixTree {
             blocks: 0,
             unlocked: 0,
             uses: 0,
+            host: None,
         }
     }
 }
@@ -90,9 +112,17 @@ impl RadixTree {
         self.blocks - self.unlocked
     }
 
-    /// Blocks of all nodes.
+    /// Blocks of all nodes on the GPU.
     pub(crate) fn blocks(&self) -> u64 {
         self.blocks
+    }
+
+    pub(super) fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    pub(super) fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id.index()]
     }
 
     /// The contents of all blocks.
@@ -102,13 +132,16 @@ impl RadixTree {
 
     /// Finds the longest cached prefix of a sequence of `blocks` blocks.
     pub(crate) fn find(&self, blocks: u32, content: impl Fn(u32) -> Content) -> Found {
-        let mut found = Found::default();
-        while found.blocks < blocks {
-            let Some(&id) = self.by_first.get(&content(found.blocks).key()) else { break };
-            let equal = self.equal(id, found.blocks, blocks, &content);
-            found.blocks += equal;
+        let (mut found, mut at) = (Found::default(), 0);
+        while at < blocks {
+            let Some(&id) = self.by_first.get(&content(at).key()) else { break };
+            let equal = self.equal(id, at, blocks, &content);
+            at += equal;
+            let node = &self.nodes[id.index()];
+            let part = if node.places.gpu { &mut found.blocks } else { &mut found.on_host };
+            *part += equal;
             found.end = (id, equal);
-            if u64::from(equal) < self.nodes[id.index()].blocks() {
+            if u64::from(equal) < node.blocks() {
                 break;
             }
         }
@@ -135,16 +168,18 @@ impl RadixTree {
     /// How many blocks of a prefix no request has locked.
     pub(crate) fn unlocked_of(&self, found: &Found) -> u64 {
         let (end, equal) = found.end;
-        if self.nodes[end.index()].locks > 0 {
+        let last = self.node(end);
+        if last.locks > 0 {
             return 0;
         }
         // Whatever is above a locked node is locked, too.
-        let above = self.path(end).skip(1).take_while(|id| self.nodes[id.index()].locks == 0);
-        u64::from(equal) + above.map(|id| self.nodes[id.index()].blocks()).sum::<u64>()
+        let above = self.path(end).skip(1).take_while(|&id| self.node(id).locks == 0);
+        let last = if last.places.gpu { u64::from(equal) } else { 0 };
+        last + above.map(|id| self.node(id).blocks_on_gpu()).sum::<u64>()
     }
 
     /// The nodes from one up to the root, without the root.
-    fn path(&self, from: NodeId) -> impl Iterator<Item = NodeId> {
+    pub(super) fn path(&self, from: NodeId) -> impl Iterator<Item = NodeId> {
         let within = |id: NodeId| (id != NodeId::ROOT).then_some(id);
         std::iter::successors(within(from), move |id| within(self.nodes[id.index()].above))
     }
@@ -169,12 +204,16 @@ impl RadixTree {
         end
     }
 
-    /// Inserts a sequence of `blocks` blocks. Returns its last node.
-    pub(crate) fn insert(&mut self, blocks: u32, content: impl Fn(u32) -> Content) -> NodeId {
+    /// Inserts a sequence of `blocks` blocks, of which the request has inserted the first `before`. Returns its last node.
+    pub(crate) fn insert(&mut self, blocks: u32, before: u32, content: impl Fn(u32) -> Content) -> NodeId {
         let (mut above, mut at) = (NodeId::ROOT, 0);
         while at < blocks {
             let Some(&id) = self.by_first.get(&content(at).key()) else {
-                return self.add(above, (at..blocks).map(content).collect());
+                let id = self.add(above, (at..blocks).map(content).collect());
+                if self.host.is_some() && blocks > before {
+                    self.count_insertion(id);
+                }
+                return id;
             };
             self.uses += 1;
             self.reuse(id, self.uses);
@@ -182,6 +221,9 @@ impl RadixTree {
             let whole = u64::from(equal) == self.nodes[id.index()].blocks();
             above = if whole { id } else { self.split(id, equal) };
             at += equal;
+            if self.host.is_some() {
+                self.insert_again(above, at > before);
+            }
         }
         above
     }
@@ -190,17 +232,21 @@ impl RadixTree {
     fn reuse(&mut self, id: NodeId, moment: u64) {
         let before = std::mem::replace(&mut self.nodes[id.index()].used, moment);
         self.leaves.reuse(before, moment);
+        if let Some(host) = &mut self.host {
+            host.leaves.reuse(before, moment);
+        }
     }
 
-    /// Adds an unlocked leaf.
+    /// Adds an unlocked leaf on the GPU.
     fn add(&mut self, above: NodeId, contents: Vec<Content>) -> NodeId {
         self.uses += 1;
         let (blocks, used) = (contents.len() as u64, self.uses);
         let first = contents[0].key();
-        let id = self.place(Node { contents, above, children: 0, locks: 0, used });
+        let id = self.place(Node { contents, above, used, places: Places::GPU, ..Node::default() });
         self.by_first.insert(first, id);
-        self.leaves.remove(self.nodes[above.index()].used);
-        self.nodes[above.index()].children += 1;
+        let node = self.node_mut(above);
+        (node.children, node.children_on_gpu) = (node.children + 1, node.children_on_gpu + 1);
+        self.refresh(above);
         self.leaves.add(used, id);
         self.blocks += blocks;
         self.unlocked += blocks;
@@ -213,13 +259,17 @@ impl RadixTree {
         let rest = node.contents.split_off(length as usize);
         let contents = std::mem::replace(&mut node.contents, rest);
         let (first, next) = (contents[0].key(), node.contents[0].key());
-        let (above, locks) = (node.above, node.locks);
+        let (above, locks, places) = (node.above, node.locks, node.places.of_beginning());
         self.uses += 2;
-        let new = self.place(Node { contents, above, children: 1, locks, used: self.uses - 1 });
+        let (children_on_gpu, used) = (u32::from(places.gpu), self.uses - 1);
+        let new = self.place(Node { contents, above, children: 1, children_on_gpu, locks, used, places });
         self.nodes[id.index()].above = new;
         self.reuse(id, self.uses);
         self.by_first.insert(first, new);
         self.by_first.insert(next, id);
+        if self.host.is_some() {
+            self.note_copy(new);
+        }
         new
     }
 
@@ -237,12 +287,13 @@ impl RadixTree {
         let mut id = end;
         while id != NodeId::ROOT {
             let node = &mut self.nodes[id.index()];
-            if node.locks == 0 {
-                self.unlocked -= node.blocks();
-                self.leaves.remove(node.used);
-            }
             node.locks += 1;
-            id = node.above;
+            let (locks, above) = (node.locks, node.above);
+            if locks == 1 {
+                self.unlocked -= node.blocks_on_gpu();
+                self.refresh(id);
+            }
+            id = above;
         }
     }
 
@@ -252,29 +303,43 @@ impl RadixTree {
         while id != NodeId::ROOT {
             let node = &mut self.nodes[id.index()];
             node.locks -= 1;
-            if node.locks == 0 {
-                self.unlocked += node.blocks();
-                if node.children == 0 {
-                    self.leaves.add(node.used, id);
-                }
+            let (locks, above) = (node.locks, node.above);
+            if locks == 0 {
+                self.unlocked += node.blocks_on_gpu();
+                self.refresh(id);
             }
-            id = node.above;
+            id = above;
         }
     }
 
-    /// Evicts the unlocked leaf that was used the longest ago. Returns its contents; none, if there is no such leaf.
+    /// Evicts the unlocked leaf of the GPU that was used the longest ago. Returns its contents; none, if there is no such leaf.
     pub(crate) fn evict(&mut self) -> Vec<Content> {
         let Some(id) = self.leaves.pop() else { return Vec::new() };
-        let Node { contents, above, .. } = std::mem::take(&mut self.nodes[id.index()]);
+        if self.host.is_some() && self.stays_on_host(id) {
+            self.leave_gpu(id);
+            return self.node(id).contents.clone();
+        }
+        self.remove(id)
+    }
+
+    /// Removes a leaf that nothing has locked. Returns its contents.
+    pub(super) fn remove(&mut self, id: NodeId) -> Vec<Content> {
+        debug_assert_eq!(self.node(id).children, 0, "Invariant: the host has evicted what was below");
+        if self.host.is_some() {
+            self.leaves.remove(self.node(id).used);
+            self.leave_host(id);
+        }
+        let Node { contents, above, places, .. } = std::mem::take(&mut self.nodes[id.index()]);
         self.unused.push(id);
         self.by_first.remove(&contents[0].key());
-        self.blocks -= contents.len() as u64;
-        self.unlocked -= contents.len() as u64;
-        let node = &mut self.nodes[above.index()];
+        let node = self.node_mut(above);
         node.children -= 1;
-        if above != NodeId::ROOT && node.children == 0 && node.locks == 0 {
-            self.leaves.add(node.used, above);
+        if places.gpu {
+            node.children_on_gpu -= 1;
+            self.blocks -= contents.len() as u64;
+            self.unlocked -= contents.len() as u64;
         }
+        self.refresh(above);
         contents
     }
 }

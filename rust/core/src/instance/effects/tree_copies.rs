@@ -1,0 +1,84 @@
+//! Copies between the GPU and the host of a tree of prefixes.
+
+use super::{AdmissionOffer, Effects};
+use crate::hint::rare;
+use crate::instance::Instance;
+use crate::instance::observers::Fact;
+use crate::instance::request::{Phase, Slot};
+use crate::kv::{Hits, Memory, TreeCopies};
+use crate::time::Ticks;
+
+impl Effects<'_> {
+    /// Changes the copies of a tree and its memory, if the host has it, too.
+    fn with_copies<T>(&mut self, change: impl FnOnce(&mut TreeCopies, &mut Memory) -> T) -> Option<T> {
+        let (copies, memory) = self.on.kv.copies_mut()?;
+        rare();
+        Some(change(copies, memory))
+    }
+
+    /// Begins to form a step at `now`. One that is decided ahead sees the copies that had ended as the step before it started.
+    pub(super) fn open_copies(&mut self, now: Ticks) {
+        let seen = self.seen_copies(now);
+        self.with_copies(|copies, memory| copies.open(now, seen, memory));
+    }
+
+    /// By when copies have ended that a step which is formed at `now` sees.
+    fn seen_copies(&self, now: Ticks) -> Ticks {
+        let ahead = self.on.settings.scheduler.schedule_ahead;
+        if ahead { self.on.queues.ahead().latest_start().min(now) } else { now }
+    }
+
+    /// Loads what the host has of the prefix of a request that is admitted.
+    pub(super) fn load_prefix(&mut self, slot: Slot, offer: &AdmissionOffer, hits: &Hits, cached: u32) {
+        let Instance { kv, requests, .. } = &mut *self.on;
+        let Some((copies, memory)) = kv.copies_mut() else { return };
+        let state = &mut requests[slot];
+        let loaded = offer.load.tokens();
+        let load =
+            (loaded > 0).then(|| (memory.load_prefix(hits, &mut state.blocks), u64::from(hits.on_host())));
+        copies.admit(state.request, (cached, loaded), load);
+    }
+
+    /// Tells observers of the tokens that an admitted request has from the prefix cache and from the host.
+    pub(super) fn observe_loaded_prefix(
+        &mut self,
+        (slot, first): (Slot, bool),
+        offer: &AdmissionOffer,
+        hits: &Hits,
+        now: Ticks,
+    ) {
+        if self.on.kv.copies().is_none() {
+            return;
+        }
+        rare();
+        let (cached, loaded) = (hits.len() * self.on.settings.block.tokens(), offer.load.tokens());
+        self.observe(Fact::Loaded { first, cached, loaded, fetched: 0, wait: 0 }, slot, now);
+    }
+
+    /// Begins the loads of the step that was formed.
+    pub(in crate::instance) fn begin_loads(&mut self, now: Ticks) {
+        self.with_copies(|copies, memory| copies.begin_loads(now, memory));
+    }
+
+    /// Begins the forward pass of the step that was formed. Returns for how long it waits for copies.
+    pub(in crate::instance) fn begin_forward(&mut self, now: Ticks) -> Ticks {
+        self.with_copies(TreeCopies::begin_forward).map_or(0, |begins| begins - now)
+    }
+
+    /// Copies to the host what has been inserted, as a step ends; then inserts the chunks of its prompts that continue, which
+    /// are copied with the next step.
+    pub(super) fn insert_continuing(&mut self, now: Ticks) {
+        if !self.on.kv.gpu().is_tree() {
+            return;
+        }
+        rare();
+        let seen = self.seen_copies(now);
+        self.with_copies(|copies, memory| copies.flush(now, seen, memory));
+        for slot in self.on.queues.ahead_mut().take_continuing() {
+            if self.on.requests[slot].phase == Phase::Prefilling {
+                self.insert_computed(slot);
+            }
+        }
+        self.with_copies(|copies, memory| copies.keep(memory));
+    }
+}
