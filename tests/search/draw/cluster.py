@@ -70,7 +70,8 @@ def cluster(source: Source) -> Wire:
     for one in fleet if not piped else ():
         # Beside steps decided ahead and drafts, requests stay.
         bound = "speculation" in one or one["scheduler"]["schedule_ahead"]
-        drops = one["scheduler"].get("drop_unseen", False)
+        stored = "tree" not in (one["scheduler"]["prefix_cache"] or {})
+        drops = stored and one["scheduler"].get("drop_unseen", False)
         if not (leave and bound) and not drops:
             tiers.tier(source, one)
     if not any(routing[name] for name in later) and drawn["lockstep"] is None and drawn["handover"] is None:

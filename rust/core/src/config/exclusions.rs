@@ -62,6 +62,10 @@ const WHOLE_BLOCKS: Other =
     Other(|_, own| own.scheduler.whole_block_chunks, "chunks are whole blocks (whole_block_chunks)");
 const DRAFTED: Other = Other(|_, own| own.speculation.is_some(), "tokens are drafted");
 const TIERED: Other = Other(|_, own| own.tier.is_some(), "chunks of prefixes are kept in tiers");
+const CHUNKS_STORED: Other = Other(
+    |_, own| own.tier.is_some() && !own.scheduler.has_prefix_tree(),
+    "chunks of prefixes are kept in tiers, and not nodes of a tree",
+);
 const PIPELINED: Other = Other(|_, own| own.pipeline.is_some(), "stages have a batch each");
 const MIGRATED: Other = Other(|config, _| config.routing.may_migrate(), "requests may migrate");
 const MOVED: Other = Other(
@@ -133,7 +137,7 @@ const EXCLUSIONS: &[Exclusion] = &[
     },
     Exclusion {
         must: ("must not drop tokens that a decision does not know (drop_unseen)", "did so"),
-        ..left_out("scheduler", |_, own| own.scheduler.drop_unseen, &[SENT_ON, TIERED])
+        ..left_out("scheduler", |_, own| own.scheduler.drop_unseen, &[SENT_ON, CHUNKS_STORED])
     },
     Exclusion {
         must: ("must be false", "was true"),
