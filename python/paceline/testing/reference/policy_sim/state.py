@@ -144,10 +144,8 @@ class State:
 
     def begin_pass(self, *, seated: bool) -> None:
         """Sort the queue before admissions; it is a pass if a seat is free or a prompt continues."""
-        order, waiting = self.settings.order, self.queue.in_order
-        sorts = order["kind"] == "longest_prefix" and len(waiting) <= order["most"]
         if seated or any(not one.decoding for one in self.continuing):
-            self.memory.begin_pass(waiting, sorts=sorts)
+            self.memory.begin_pass(self.queue.in_order, sorts=self.queue.sorts)
         self.queue.sort()
 
     def sees(self, moment: int) -> bool:

@@ -6,7 +6,7 @@ use super::leaves::Leaves;
 use crate::kv::content::Content;
 
 /// The number of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct NodeId(u32);
 
 impl NodeId {
@@ -30,6 +30,8 @@ struct Node {
     locks: u32,
     /// When it was used last.
     used: u64,
+    /// Its place among the nodes below the same one: that of the first of its blocks to come.
+    place: u64,
 }
 
 impl Node {
@@ -148,6 +150,13 @@ impl RadixTree {
         std::iter::successors(within(from), move |id| within(self.nodes[id.index()].above))
     }
 
+    /// The nodes of a prefix that was found, from the root down, each with its place among those below the same one.
+    pub(crate) fn path_down(&self, found: &Found) -> Vec<(NodeId, u64)> {
+        let mut path: Vec<_> = self.path(found.end.0).map(|id| (id, self.nodes[id.index()].place)).collect();
+        path.reverse();
+        path
+    }
+
     /// Uses a prefix that was found just now, whose last node ends with it from then on. Returns that node.
     pub(crate) fn use_prefix(&mut self, found: &mut Found) -> NodeId {
         let (end, equal) = found.end;
@@ -196,7 +205,7 @@ impl RadixTree {
         self.uses += 1;
         let (blocks, used) = (contents.len() as u64, self.uses);
         let first = contents[0].key();
-        let id = self.place(Node { contents, above, children: 0, locks: 0, used });
+        let id = self.place(Node { contents, above, children: 0, locks: 0, used, place: used });
         self.by_first.insert(first, id);
         self.leaves.remove(self.nodes[above.index()].used);
         self.nodes[above.index()].children += 1;
@@ -212,9 +221,9 @@ impl RadixTree {
         let rest = node.contents.split_off(length as usize);
         let contents = std::mem::replace(&mut node.contents, rest);
         let (first, next) = (contents[0].key(), node.contents[0].key());
-        let (above, locks) = (node.above, node.locks);
+        let (above, locks, place) = (node.above, node.locks, node.place);
         self.uses += 2;
-        let new = self.place(Node { contents, above, children: 1, locks, used: self.uses - 1 });
+        let new = self.place(Node { contents, above, children: 1, locks, used: self.uses - 1, place });
         self.nodes[id.index()].above = new;
         self.reuse(id, self.uses);
         self.by_first.insert(first, new);
