@@ -71,7 +71,7 @@ def test_most_of_the_draws_are_replayed() -> None:
     # Hypothesis draws some cases several times; each counts once.
     seen: dict[str, set[bytes]] = {"replayed": set(), "refused": set()}
 
-    @settings(max_examples=150, database=None, derandomize=True)
+    @settings(max_examples=400, database=None, derandomize=True)
     @given(load=loads())
     def count(load: tuple[Case, dict[str, Any]]) -> None:
         found = replayed(*load, leap=True)

@@ -95,7 +95,7 @@ class _Sglang(msgspec.Struct):
     chunked_prefill_size: _Count
     max_running_requests: _Count
     max_model_len: _Count
-    schedule_policy: Literal["fcfs", "lof", "lpm"]
+    schedule_policy: Literal["fcfs", "lof", "lpm", "dfs-weight"]
     radix_cache: bool
     mixed_chunk: bool
     overlap: bool

@@ -16,13 +16,14 @@ from paceline.policy.tiers import Host
 
 __all__ = ["sglang"]
 
-SchedulePolicy = Literal["fcfs", "lof", "lpm"]
+SchedulePolicy = Literal["fcfs", "lof", "lpm", "dfs-weight"]
 Priorities = Literal["highest", "lowest"]
 
 _ORDERS: dict[tuple[SchedulePolicy, Priorities | None], QueueOrder] = {
     ("fcfs", None): "arrival",
     ("lof", None): "longest_output",
     ("lpm", None): "longest_prefix",
+    ("dfs-weight", None): "shared_prefix",
     ("fcfs", "highest"): "highest_priority",
     ("fcfs", "lowest"): "priority",
     ("lof", "highest"): "highest_priority_then_longest_output",
@@ -60,7 +61,9 @@ def sglang(
         Which request is admitted first: ``fcfs``, the earliest; ``lof``, the one
         with the longest output, which a replay takes from the trace (so the policy
         uses an oracle; SGLang takes the request's ``max_new_tokens``); ``lpm``, the
-        one with the longest cached prefix, while at most 128 requests wait.
+        one with the longest cached prefix, while at most 128 requests wait;
+        ``dfs-weight``, depth first through the tree of prefixes, where the most
+        waiting requests begin alike first.
     chunked_prefill_size
         Tokens of a prefill step; SGLang chooses by the GPU's memory.
     max_running_requests
@@ -109,8 +112,8 @@ def sglang(
     Raises
     ------
     PolicyError
-        If ``schedule_policy`` is another, it is ``lpm`` without prefix caching or with priorities,
-        ``schedule_conservativeness`` is negative, or the prefix cache has tiers that this
+        If ``schedule_policy`` is another, it is ``lpm`` or ``dfs-weight`` without prefix caching or with
+        priorities, it is ``dfs-weight`` with a hierarchical cache, ``schedule_conservativeness`` is negative, or the prefix cache has tiers that this
         scheduler does not have.
 
     Examples
@@ -131,9 +134,7 @@ def sglang(
     priority; ``--retraction-policy priority``; ``max_prefill_tokens``; the simulation of
     ends that admissions make with ``ignore_eos`` and no cache. Blocks are its pages, of one
     token or more: ``block_tokens`` of the instance is ``--page-size``. With pages of more than 32
-    tokens, ``lpm`` sees only whole pages that prompts share. Beside
-    ``hierarchical_cache`` a request that is retracted under ``overlap_schedule`` keeps the token that
-    is under way. The hierarchical cache is that of
+    tokens, ``lpm`` sees only whole pages that prompts share. The hierarchical cache is that of
     ``srt/mem_cache/unified_radix_cache.py`` and ``srt/managers/cache_controller.py``: nodes of
     the tree on the GPU, on the host or on both. A third level of it (``--hicache-storage-backend``)
     is modelled block by block only: a `PrefixCache` without a tree, with a `Host` and a `Store`.
@@ -141,10 +142,14 @@ def sglang(
     if schedule_policy not in get_args(SchedulePolicy):
         legal = ", ".join(get_args(SchedulePolicy))
         raise PolicyError(f"schedule_policy must be one of {legal}, was {schedule_policy!r}")
-    if schedule_policy == "lpm" and priorities is not None:
-        raise PolicyError(f"priorities must be None where schedule_policy is 'lpm', was {priorities!r}")
-    if schedule_policy == "lpm" and not prefix_caching:
-        raise PolicyError("prefix_caching must be True where schedule_policy is 'lpm', was False")
+    if schedule_policy in ("lpm", "dfs-weight"):
+        where = f"where schedule_policy is {schedule_policy!r}"
+        if priorities is not None:
+            raise PolicyError(f"priorities must be None {where}, was {priorities!r}")
+        if not prefix_caching:
+            raise PolicyError(f"prefix_caching must be True {where}, was False")
+    if schedule_policy == "dfs-weight" and hierarchical_cache:
+        raise PolicyError("hierarchical_cache must be False where schedule_policy is 'dfs-weight', was True")
     cache = _cache(prefix_caching, hierarchical=hierarchical_cache)
     scheduler = Scheduler(
         max_num_batched_tokens=chunked_prefill_size,

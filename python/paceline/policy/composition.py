@@ -368,6 +368,8 @@ def _check_limits(scheduler: Composition) -> None:
 def _check_tree(scheduler: Composition) -> None:
     """Refuse a tree of prefixes where admissions are tried at each step."""
     if scheduler.prefix_cache is None or scheduler.prefix_cache.tree is None:
+        if isinstance(scheduler.order, str) and scheduler.order == "shared_prefix":
+            raise PolicyError("order must not be shared_prefix unless prefix_cache has a tree")
         return
     tree = scheduler.prefix_cache.tree
     if scheduler.output_reserve is None:

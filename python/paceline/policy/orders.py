@@ -21,6 +21,7 @@ QueueOrder = Literal[
     "score",
     "longest_output",
     "longest_prefix",
+    "shared_prefix",
 ]
 """The order in which requests are admitted.
 
@@ -29,7 +30,8 @@ QueueOrder = Literal[
 first. ``longest_output``: the most output tokens, which only an oracle knows; beside a
 priority they decide among equal ones. ``longest_prefix``: the most cached tokens, evaluated
 for each step while at most 128 requests wait; a request with at most 32 that begins with the
-same 32 tokens as one before it comes last.
+same 32 tokens as one before it comes last. ``shared_prefix``: depth first through the
+`RadixTree` of cached prefixes, where the most waiting requests begin alike first.
 """
 
 OF_PRIORITIES = (

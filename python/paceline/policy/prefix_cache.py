@@ -39,7 +39,7 @@ class RadixTree(Value):
     ----------
     passes
         Passes over the queue, of those that may admit requests, from one in which waiting requests use their
-        prefixes to the next; 0: they do not. Where the order is ``longest_prefix``, they do in each.
+        prefixes to the next; 0: they do not. Under ``longest_prefix`` and ``shared_prefix`` they do in each.
     most
         The most requests at the front of the queue that do.
     least_load

@@ -20,7 +20,7 @@ from paceline.policy.expressions.tree import Expr, Operand
 from paceline.policy.expressions.wire import Names
 from paceline.policy.expressions.wire import to_wire as expression_to_wire
 from paceline.policy.loras import Loras
-from paceline.policy.orders import OF_OUTPUTS, QueueOrder
+from paceline.policy.orders import OF_COLUMNS, OF_OUTPUTS, QueueOrder
 from paceline.policy.pipelines import Pipelined
 from paceline.policy.prefix_cache import LONGEST_PREFIX, PrefixCache
 from paceline.policy.prompt_batches import PromptBatch
@@ -294,14 +294,14 @@ class Scheduler(Value):
         if self.admits is not None:
             object.__setattr__(self, "admits", condition(self.admits, "admits", Scope.QUEUE))
         check_classes(self.classes)
-        if self._is_named("longest_prefix") and self.prefix_cache is None:
-            raise PolicyError("order must not be longest_prefix where prefix_cache is None")
+        if self._sorts and self.prefix_cache is None:
+            raise PolicyError(f"order must not be {self.order} where prefix_cache is None")
         if self.ranks:
             self._check_ranked()
 
     def _check_ranked(self) -> None:
-        if self._is_named("longest_prefix"):
-            raise PolicyError("order must not be longest_prefix together with classes or displacement")
+        if self._sorts:
+            raise PolicyError(f"order must not be {self.order} together with classes or displacement")
         if self.victim != "latest":
             raise PolicyError(f"victim must be left out where the order ranks requests, was {self.victim!r}")
         quantum_of(self.order, self.classes)
@@ -329,9 +329,10 @@ class Scheduler(Value):
     def _admits(self) -> Expr | None:
         return self.admits if isinstance(self.admits, Expr) else None
 
-    def _is_named(self, name: QueueOrder) -> bool:
-        """Whether the order is this one; an expression would turn == into a comparison."""
-        return isinstance(self.order, str) and self.order == name
+    @property
+    def _sorts(self) -> bool:
+        """Whether the queue is sorted for each step; an expression would turn == into a comparison."""
+        return isinstance(self.order, str) and self.order in ("longest_prefix", "shared_prefix")
 
     def expressions(self) -> Iterator[Expr]:
         """Yield each expression of the scheduler."""
@@ -479,10 +480,10 @@ class Scheduler(Value):
     def _order(self, names: Names, ticks_per_s: float) -> dict[str, object]:
         if self.ranks:
             return to_wire(self.order, self.classes, self.refresh, names, ticks_per_s, self._admits)
-        if self._is_named("longest_prefix"):
-            return {"kind": "longest_prefix", **LONGEST_PREFIX}
+        if self._sorts:
+            return {"kind": self.order, **(LONGEST_PREFIX if self.order == "longest_prefix" else {})}
         # The engine ranks by one column of integers, which the trace's column is converted to.
-        return {"kind": "arrival" if self._is_named("arrival") else "priority"}
+        return {"kind": "priority" if self.order in OF_COLUMNS else "arrival"}
 
     def _admission(self, names: Names) -> dict[str, object]:
         if self.admission == "wait":

@@ -176,7 +176,9 @@ def unranked_scheduler(source: Source) -> Wire:
         **flags(source),
         "stages": several,
         "exclusive_prefill": exclusive,
-        "order": ranking.unranked(source, cached=cached),
+        "order": {"kind": "shared_prefix"}
+        if cache is not None and cache.get("tree") and source.chance(0.25)
+        else ranking.unranked(source, cached=cached),
         "admission": {"kind": "wait"},
         "allocation": allocation,
         "decodes_first": source.chance(0.3),

@@ -90,7 +90,7 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
     ),
     "sglang": st.builds(
         policies.sglang,
-        schedule_policy=st.sampled_from(["fcfs", "lof", "lpm"]),
+        schedule_policy=st.sampled_from(["fcfs", "lof", "lpm", "dfs-weight"]),
         chunked_prefill_size=PAGED_CHUNKS,
         max_running_requests=st.sampled_from([1, 3, 16]),
         prefix_caching=st.just(True),

@@ -84,6 +84,22 @@ def test_the_longest_cached_prefix_goes_first_while_128_wait(
 
 
 @BOTH
+@pytest.mark.parametrize(("order", "finish"), [("fcfs", [3.0, 4.0, 5.0]), ("dfs-weight", [4.0, 3.0, 5.0])])
+def test_the_prefix_that_most_begin_with_goes_first(
+    order: SchedulePolicy, finish: list[float], leap: bool
+) -> None:
+    """V and W leave two prefixes by 2 s. Of three that wait, one begins as V, and the others as W.
+
+    Once one of those has run, each prefix begins one of the two that are left, and V's is the older one.
+    """
+    policy = sglang(schedule_policy=order, max_running_requests=1, prefix_caching=True)
+    requests = [(0.0, 9, 1), (0.1, 9, 1), (1.5, 9, 1), (1.6, 9, 1), (1.7, 9, 1)]
+    prefix = [[1, 2], [3, 4], [1, 2], [3, 4], [3, 4]]
+    result = run(policy, requests, leap=leap, prefix=prefix, prefix_block_tokens=4)
+    assert times(result, "finish")[2:] == finish
+
+
+@BOTH
 def test_of_two_alike_the_longer_prompt_is_preempted(leap: bool) -> None:
     """4 blocks of 4: A is 8 in and 3 out, B 4 in and 4 out. Both have one token after step 1.
 
@@ -165,9 +181,10 @@ def test_lengths_of_outputs_take_an_oracle() -> None:
 
 def test_what_cannot_be_asked_for() -> None:
     with pytest.raises(
-        PolicyError, match=r"schedule_policy of sglang\(\) must be one of fcfs, lof, lpm, was 'dfs"
+        PolicyError,
+        match=r"schedule_policy of sglang\(\) must be one of fcfs, lof, lpm, dfs-weight, was 'hrrn",
     ):
-        sglang(schedule_policy="dfs-weight")  # type: ignore[arg-type]
+        sglang(schedule_policy="hrrn")  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match="prefix_caching must be True where schedule_policy is 'lpm'"):
         sglang(schedule_policy="lpm")
 

@@ -41,5 +41,5 @@ def test_priorities_out_of_range_are_refused_where_outputs_decide_among_them() -
 
 
 def test_every_order_by_a_column_has_a_name() -> None:
-    assert set(get_args(QueueOrder)) - OF_COLUMNS == {"arrival", "longest_prefix"}
+    assert set(get_args(QueueOrder)) - OF_COLUMNS == {"arrival", "longest_prefix", "shared_prefix"}
     assert set(OF_PRIORITIES) < OF_COLUMNS

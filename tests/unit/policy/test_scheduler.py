@@ -12,7 +12,7 @@ import paceline
 from paceline.errors import PolicyError
 from paceline.policies import static
 from paceline.policies.layered_prefill import by_table
-from paceline.policy import Policy, Scheduler
+from paceline.policy import Policy, PrefixCache, Scheduler
 from paceline.policy.stages import Admit, Groups, Running, Swap, SwapIn
 
 
@@ -31,6 +31,10 @@ def make(**fields: Any) -> Callable[[], object]:
         (make(watermark=-0.1), r"watermark must be .*was -0\.1"),
         (make(watermark=float("nan")), r"watermark must be .*was nan"),
         (make(order="longest_prefix"), r"order must not be longest_prefix where prefix_cache is None"),
+        (
+            make(order="shared_prefix", prefix_cache=PrefixCache()),
+            r"order must not be shared_prefix unless prefix_cache has a tree",
+        ),
         (lambda: Swap(cpu_blocks=-1), r"cpu_blocks of a Swap must be 0 or more, was -1"),
         (lambda: Swap(cpu_blocks=1, in_s=-1.0), r"in_s of a Swap must be 0 or more seconds, was -1\.0"),
         (

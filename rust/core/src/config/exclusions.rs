@@ -62,6 +62,10 @@ const WHOLE_BLOCKS: Other =
     Other(|_, own| own.scheduler.whole_block_chunks, "chunks are whole blocks (whole_block_chunks)");
 const DRAFTED: Other = Other(|_, own| own.speculation.is_some(), "tokens are drafted");
 const TIERED: Other = Other(|_, own| own.tier.is_some(), "chunks of prefixes are kept in tiers");
+const DEPTH_FIRST: Other = Other(
+    |_, own| own.scheduler.order == QueueOrder::SharedPrefix,
+    "the queue has the order of a walk through the tree",
+);
 const CHUNKS_STORED: Other = Other(
     |_, own| own.tier.is_some() && !own.scheduler.has_prefix_tree(),
     "chunks of prefixes are kept in tiers, and not nodes of a tree",
@@ -83,7 +87,7 @@ const RELAYED: Other = Other(|config, _| config.routers.relay.is_some(), "report
 /// Every pair, by the setting that is refused.
 const EXCLUSIONS: &[Exclusion] = &[
     left_out("speculation", DRAFTED.0, &[SELECTED, RESERVED, WHOLE_BLOCKS, TREE]),
-    left_out("tier", TIERED.0, &[RELAYED, RANKED, PASSED_OVER, WHOLE_BLOCKS]),
+    left_out("tier", TIERED.0, &[RELAYED, RANKED, PASSED_OVER, WHOLE_BLOCKS, DEPTH_FIRST]),
     left_out("tier.below", |_, own| own.below().is_some(), &[AHEAD, MOVED, TOGETHER, TREE]),
     left_out("tier.below.prefetch", |_, own| own.prefetches(), &[AHEAD, LATE_ARRIVALS]),
     left_out("scheduler.output_reserve", RESERVED.0, &[RANKED]),

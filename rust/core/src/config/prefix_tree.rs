@@ -1,7 +1,7 @@
 //! The settings that a radix tree of cached prefixes needs.
 
-use super::SchedulerConfig;
 use super::composition::Breach;
+use super::{QueueOrder, SchedulerConfig};
 
 impl SchedulerConfig {
     /// Whether a radix tree has the cached prefixes.
@@ -12,6 +12,12 @@ impl SchedulerConfig {
     /// Refuses settings that have no meaning beside a tree, or are not modelled with one.
     pub(super) fn check_prefix_tree(&self) -> Result<(), Breach> {
         let Some(cache) = self.prefix_cache.as_ref().filter(|cache| cache.tree.is_some()) else {
+            if self.order == QueueOrder::SharedPrefix {
+                return Err((
+                    "order",
+                    "must not be by shared prefixes unless a tree has them (prefix_cache.tree)",
+                ));
+            }
             return Ok(());
         };
         if cache.evict.is_some() {
@@ -40,6 +46,8 @@ mod tests {
         let config = fixtures::config(&[100], r#"{"on_arrival": {"rule": "round_robin"}}"#);
         let mut scheduler = config.instances[0].scheduler.clone();
         assert_eq!(scheduler.check_prefix_tree(), Ok(()));
+        scheduler.order = QueueOrder::SharedPrefix;
+        assert!(scheduler.check_prefix_tree().is_err_and(|(field, _)| field == "order"));
         let tree = Some(PrefixTreeConfig { passes: 32, most: 128, least_load: 0 });
         scheduler.prefix_cache = Some(PrefixCacheConfig { unknown_first: true, evict: None, tree });
         let refused =

@@ -208,9 +208,24 @@ pub enum QueueOrder {
         #[serde(default)]
         shares: u32,
     },
+    /// Depth first through the radix tree of prefixes, sorted anew for each step: of the nodes below one, that comes first which
+    /// begins the most waiting requests, then that which came first to the tree; a request comes behind those that go on from
+    /// its last node.
+    SharedPrefix,
     /// The best rank first. Every request on the instance has a rank, and the running request with the worst rank is
     /// preempted first.
     Ranked(Box<Ranking>),
+}
+
+impl QueueOrder {
+    /// Whether a queue of `waiting` requests is sorted anew for each step by what is cached of them.
+    pub(crate) fn sorts(&self, waiting: u64) -> bool {
+        match *self {
+            Self::LongestPrefix { most, .. } => waiting <= most,
+            Self::SharedPrefix => true,
+            _ => false,
+        }
+    }
 }
 
 /// The rule for the next request to admit where there is no room for it.

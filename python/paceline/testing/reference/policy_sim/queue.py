@@ -8,6 +8,7 @@ from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.ranking import Ranking
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.settings import Settings
+from paceline.testing.reference.policy_sim.tree_memory import TreeMemory
 
 
 class Queue:
@@ -69,12 +70,24 @@ class Queue:
             if request in part:
                 part.remove(request)
 
+    @property
+    def sorts(self) -> bool:
+        """Whether it is sorted by what is cached of its requests."""
+        if self._order["kind"] == "longest_prefix":
+            return len(self.waiting) <= int(self._order["most"])
+        return bool(self._order["kind"] == "shared_prefix")
+
     def sort(self) -> None:
-        """Sort by longest cached prefix, if that is the order and not too many requests wait.
+        """Sort by cached prefixes, if that is the order and not too many requests wait.
 
         The queue keeps that order; the sort is stable.
         """
-        if self._order["kind"] == "longest_prefix" and len(self.waiting) <= self._order["most"]:
+        if not self.sorts:
+            return
+        if self._order["kind"] == "shared_prefix":
+            assert isinstance(self._memory, TreeMemory)
+            self.waiting[:] = self._memory.depth_first(self.waiting)
+        else:
             last = self._sharing({one: self._memory.cached(one) for one in self.waiting})
             cached = {one: self._memory.cached_anywhere(one) for one in self.waiting}
             self.waiting.sort(key=lambda request: (request in last, -cached[request] * (request not in last)))

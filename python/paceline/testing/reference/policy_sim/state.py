@@ -149,11 +149,9 @@ class State:
 
     def begin_pass(self, *, seated: bool) -> None:
         """Sort the queue before admissions; it is a pass if a seat is free or a prompt continues."""
-        order, waiting = self.settings.order, self.queue.in_order
-        sorts = order["kind"] == "longest_prefix" and len(waiting) <= order["most"]
         passes = seated or any(not one.decoding for one in self.continuing)
         if passes:
-            self.memory.begin_pass(waiting, sorts=sorts)
+            self.memory.begin_pass(self.queue.in_order, sorts=self.queue.sorts)
         # Beside a tree, only what passes over the queue sorts it.
         if passes or not isinstance(self.memory, TreeMemory):
             self.queue.sort()

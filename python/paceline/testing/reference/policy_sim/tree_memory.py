@@ -127,6 +127,23 @@ class TreeMemory(Memory):
         blocks = sum(len(node.blocks) for node in found[:-1]) + equal
         return min(blocks * self._block_tokens, request.tokens - 1)
 
+    def depth_first(self, waiting: list[Request]) -> list[Request]:
+        """Return waiting requests depth first by the last nodes of their prefixes, behind those that go on.
+
+        Of the nodes below one, that comes first with which the most requests begin, else the older one.
+        """
+        ends: dict[Node, list[Request]] = {}
+        for request in waiting:
+            found, _ = self._tree.find(self._names(request, request.tokens))
+            ends.setdefault(found[-1] if found else self._tree.root, []).append(request)
+
+        def below(node: Node) -> list[Request]:
+            parts = [below(child) for child in node.below.values()]
+            parts.sort(key=len, reverse=True)
+            return [one for part in parts for one in part] + ends.get(node, [])
+
+        return below(self._tree.root)
+
     def free_without(self, victims: list[Request], hits: list[int]) -> tuple[int, int]:
         """Return the free blocks, and how many of ``hits`` no request holds."""
         assert not victims, "no request is displaced where the prefix cache is a tree"

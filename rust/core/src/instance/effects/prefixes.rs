@@ -1,6 +1,8 @@
 //! Cached prefixes: in which order the queue has them, and what becomes of a tree that has them.
 
-use rustc_hash::FxHashSet;
+use std::cmp::Reverse;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Effects;
 use crate::config::QueueOrder;
@@ -12,18 +14,24 @@ use crate::instance::request::{Phase, Slot};
 use crate::kv::{ContentOwner, Hits};
 
 impl Effects<'_> {
-    /// Sorts the queue by the tokens that the prefix cache has of each request, if it is
-    /// in that order.
+    /// Sorts the queue by what the prefix cache has of each request, if it is in that order.
     pub(in crate::instance) fn sort_by_cached_prefix(&mut self) {
-        let QueueOrder::LongestPrefix { most, shares } = self.on.settings.scheduler.order else { return };
-        if self.on.queues.waiting().len() > most {
+        if !self.on.settings.scheduler.order.sorts(self.on.queues.waiting().len()) {
             return;
         }
+        match self.on.settings.scheduler.order {
+            QueueOrder::LongestPrefix { shares, .. } => self.sort_by_longest_prefix(shares),
+            _ => self.sort_by_shared_prefix(),
+        }
+    }
+
+    /// Sorts the queue by the tokens that the prefix cache has of each request.
+    fn sort_by_longest_prefix(&mut self, shares: u32) {
         let gpu = self.on.kv.gpu();
         let mut starts = FxHashSet::default();
         let sequences: Vec<_> = self.on.queues.waiting().iter().map(|queued| self.sequence(queued)).collect();
         let mut sequences = sequences.into_iter();
-        self.on.queues.waiting_mut().sort_by_key(most, |_| {
+        self.on.queues.waiting_mut().sort_by_key(|_| {
             let Some((owner, tokens)) = sequences.next() else { return u32::MAX };
             let (on_gpu, cached) = gpu.cached_tokens(owner, tokens);
             if shares > 0 && on_gpu <= shares {
@@ -34,6 +42,27 @@ impl Effects<'_> {
                 }
             }
             u32::MAX - 1 - cached
+        });
+    }
+
+    /// Sorts the queue depth first through the tree, where most requests are first (`_dfs_weight_order` in `sglang` 0.5.23,
+    /// `srt/mem_cache/base_prefix_cache.py`).
+    fn sort_by_shared_prefix(&mut self) {
+        let path = |queued: Queued| {
+            let (owner, tokens) = self.sequence(queued);
+            self.on.kv.gpu().path_in_tree(owner, tokens)
+        };
+        let paths: Vec<_> = self.on.queues.waiting().iter().map(path).collect();
+        let mut shared = FxHashMap::default();
+        for &(node, _) in paths.iter().flatten() {
+            *shared.entry(node).or_insert(0_u32) += 1;
+        }
+        let mut paths = paths.into_iter();
+        self.on.queues.waiting_mut().sort_by_key(|_| {
+            let path = paths.next().unwrap_or_default();
+            let nodes = path.into_iter().map(|(node, place)| (Reverse(shared[&node]), place));
+            // Requests that end at a node come behind those that go on.
+            nodes.chain([(Reverse(0), u64::MAX)]).collect::<Vec<_>>()
         });
     }
 
@@ -52,10 +81,7 @@ impl Effects<'_> {
         if waiting == 0 {
             return;
         }
-        let sorts = match self.on.settings.scheduler.order {
-            QueueOrder::LongestPrefix { most, .. } => waiting <= most,
-            _ => false,
-        };
+        let sorts = self.on.settings.scheduler.order.sorts(waiting);
         let cache = self.on.settings.scheduler.prefix_cache.as_ref();
         let Some(rules) = cache.and_then(|cache| cache.tree) else { return };
         let most = if sorts { waiting } else { self.on.queues.count_pass(rules) };

@@ -46,7 +46,7 @@ impl WaitingQueue {
             // Ranked requests are queued in the ranking.
             QueueOrder::Arrival | QueueOrder::Ranked(_) => Order::Fifo(VecDeque::new()),
             QueueOrder::Priority => Order::Priority(BinaryHeap::new()),
-            QueueOrder::LongestPrefix { .. } => Order::Sorted(VecDeque::new()),
+            QueueOrder::LongestPrefix { .. } | QueueOrder::SharedPrefix => Order::Sorted(VecDeque::new()),
         };
         Self { order, len: 0, by_entry: false, places: (0, 0) }
     }
@@ -177,12 +177,9 @@ impl WaitingQueue {
         removed
     }
 
-    /// Sorts by a key, stably, if the order is by one and at most `most` requests are
-    /// queued.
-    pub(crate) fn sort_by_key(&mut self, most: u64, key: impl FnMut(&Queued) -> u32) {
-        if let Order::Sorted(queue) = &mut self.order
-            && queue.len() as u64 <= most
-        {
+    /// Sorts by a key, stably, if the order is by one.
+    pub(crate) fn sort_by_key<K: Ord>(&mut self, key: impl FnMut(&Queued) -> K) {
+        if let Order::Sorted(queue) = &mut self.order {
             queue.make_contiguous().sort_by_cached_key(key);
         }
     }
@@ -282,19 +279,19 @@ mod tests {
     }
 
     #[test]
-    fn a_long_queue_is_not_sorted() {
+    fn a_queue_is_sorted_by_a_key() {
         let (order, trace) = (QueueOrder::LongestPrefix { most: 3, shares: 0 }, Trace::default());
-        for (requests, sorted) in [(3, vec![2, 1, 0]), (4, vec![0, 1, 2, 3])] {
-            let mut queue = WaitingQueue::new(&order);
-            for request in 0..requests {
-                assert!(
-                    queue.push_arrival(RequestNumber(request), &trace),
-                    "any request may be sorted to the front"
-                );
-            }
-            assert!(queue.is_sorted_anew());
-            queue.sort_by_key(3, |queued| u32::MAX - queued.request.0);
-            assert_eq!(drain(&mut queue), sorted);
+        let mut queue = WaitingQueue::new(&order);
+        for request in 0..3 {
+            assert!(
+                queue.push_arrival(RequestNumber(request), &trace),
+                "any request may be sorted to the front"
+            );
         }
+        assert!(queue.is_sorted_anew());
+        queue.sort_by_key(|queued| u32::MAX - queued.request.0);
+        assert_eq!(drain(&mut queue), [2, 1, 0]);
+        assert!(order.sorts(3) && !order.sorts(4), "a long queue is not sorted");
+        assert!(QueueOrder::SharedPrefix.sorts(9) && !QueueOrder::Arrival.sorts(0));
     }
 }

@@ -11,7 +11,7 @@ use super::{ContentOwner, Memory};
 use crate::hint::rare;
 use crate::kv::block_table::BlockTable;
 use crate::kv::hits::Hits;
-use crate::kv::tree::TreePlace;
+use crate::kv::tree::{NodeId, TreePlace};
 
 impl Memory {
     /// Whether the prefix cache is a tree.
@@ -39,6 +39,15 @@ impl Memory {
         self.find_in_tree(owner, tokens, &mut hits);
         let cached = |blocks: u32| (blocks * self.names.block_tokens).min(tokens - 1);
         (cached(hits.len()), cached(hits.len() + hits.on_host()))
+    }
+
+    /// The nodes of the tree that the cached prefix of the first `tokens` tokens of a request has, from the root down, each with
+    /// its place among those below the same one.
+    pub(crate) fn path_in_tree(&self, owner: ContentOwner, tokens: u32) -> Vec<(NodeId, u64)> {
+        let Caching::Tree(tree) = &self.caching else { return Vec::new() };
+        let mut hits = Hits::default();
+        self.find_in_tree(owner, tokens, &mut hits);
+        tree.nodes.path_down(&hits.found)
     }
 
     /// The content of a request's block that ends at its first `tokens` tokens or after; `None`: it has fewer.

@@ -8,7 +8,7 @@ use super::leaves::Leaves;
 use crate::kv::content::Content;
 
 /// The number of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub(crate) struct NodeId(u32);
 
 impl NodeId {
@@ -36,6 +36,8 @@ pub(super) struct Node {
     pub(super) used: u64,
     /// Where it is.
     pub(super) places: Places,
+    /// Its order among the nodes below the same one: that of the first of its blocks to come.
+    order: u64,
 }
 
 impl Node {
@@ -184,6 +186,13 @@ impl RadixTree {
         std::iter::successors(within(from), move |id| within(self.nodes[id.index()].above))
     }
 
+    /// The nodes of a prefix that was found, from the root down, each with its place among those below the same one.
+    pub(crate) fn path_down(&self, found: &Found) -> Vec<(NodeId, u64)> {
+        let mut path: Vec<_> = self.path(found.end.0).map(|id| (id, self.nodes[id.index()].order)).collect();
+        path.reverse();
+        path
+    }
+
     /// Uses a prefix that was found just now, whose last node ends with it from then on. Returns that node.
     pub(crate) fn use_prefix(&mut self, found: &mut Found) -> NodeId {
         let (end, equal) = found.end;
@@ -242,7 +251,8 @@ impl RadixTree {
         self.uses += 1;
         let (blocks, used) = (contents.len() as u64, self.uses);
         let first = contents[0].key();
-        let id = self.place(Node { contents, above, used, places: Places::GPU, ..Node::default() });
+        let id =
+            self.place(Node { contents, above, used, order: used, places: Places::GPU, ..Node::default() });
         self.by_first.insert(first, id);
         let node = self.node_mut(above);
         (node.children, node.children_on_gpu) = (node.children + 1, node.children_on_gpu + 1);
@@ -259,10 +269,12 @@ impl RadixTree {
         let rest = node.contents.split_off(length as usize);
         let contents = std::mem::replace(&mut node.contents, rest);
         let (first, next) = (contents[0].key(), node.contents[0].key());
-        let (above, locks, places) = (node.above, node.locks, node.places.of_beginning());
+        let (above, locks, order) = (node.above, node.locks, node.order);
+        let places = node.places.of_beginning();
         self.uses += 2;
         let (children_on_gpu, used) = (u32::from(places.gpu), self.uses - 1);
-        let new = self.place(Node { contents, above, children: 1, children_on_gpu, locks, used, places });
+        let new =
+            self.place(Node { contents, above, children: 1, children_on_gpu, locks, used, order, places });
         self.nodes[id.index()].above = new;
         self.reuse(id, self.uses);
         self.by_first.insert(first, new);

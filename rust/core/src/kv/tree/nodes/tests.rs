@@ -42,6 +42,20 @@ fn a_lookup_that_ends_inside_a_node_splits_it_and_uses_its_beginning() {
 }
 
 #[test]
+fn a_node_that_is_split_keeps_its_place_among_those_below_the_same_one() {
+    let (mut tree, mut names) = (RadixTree::default(), Names::default());
+    insert(&mut tree, &names.of(b"abcd"));
+    insert(&mut tree, &names.of(b"xy"));
+    insert(&mut tree, &names.of(b"abe"));
+    let path = |names: &mut Names, sequence: &[u8]| tree.path_down(&find(&tree, &names.of(sequence)));
+    let [abcd, abe, xy] = [&b"abcd"[..], b"abe", b"xy"].map(|sequence| path(&mut names, sequence));
+    assert_eq!((abcd.len(), abe.len(), xy.len()), (2, 2, 1));
+    assert_eq!(abcd[0], abe[0], "both begin with the same node");
+    assert!(abcd[0].1 < xy[0].1 && abcd[1].1 < abe[1].1, "the older one is first");
+    assert_eq!(path(&mut names, b"z"), []);
+}
+
+#[test]
 fn a_locked_path_is_not_evicted_and_what_is_below_it_is() {
     let (mut tree, mut names) = (RadixTree::default(), Names::default());
     let whole = insert(&mut tree, &names.of(b"abc"));
