@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .PHONY: studies studies-quick docs docs-publish audit
-.PHONY: help demo test test-rust test-python test-rank test-ray test-report search mutants lint format fuzz bench wheel wheel-check wheel-twice sdist bench-wheel dev clean
+.PHONY: help demo test test-rust test-python test-rank test-ray test-report search mutants lint format fuzz bench wheel wheel-check wheel-twice wheel-linux sdist bench-wheel dev clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -179,6 +179,17 @@ wheel-check: dist/.built ## Install the wheel into an empty environment and use 
 wheel-twice: $(VENV)/.requirements ## Build the wheel in two other folders, and compare the bytes
 	.ci/wheel-twice $(BIN)
 
+# Needs rustup, which fetches the standard library of each target.
+WHEELS_VENV := .venv-wheels
+
+wheel-linux: $(WHEELS_VENV)/.requirements ## Build the abi3 wheels of manylinux and musllinux, x86-64 and arm64, into dist-linux/, and check them
+	.ci/wheel-linux $(WHEELS_VENV)/bin dist-linux
+
+$(WHEELS_VENV)/.requirements: requirements/wheels.txt $(REQUIREMENTS)
+	"$(PYTHON)" -m venv $(WHEELS_VENV)
+	$(WHEELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/wheels.txt
+	@touch $@
+
 # The archive goes beside the wheel's folder, which holds one wheel and nothing else.
 sdist: $(VENV)/.requirements ## Build the source distribution with all crates in it, and build it offline
 	.ci/sdist-check "$$(.ci/sdist $(BIN) dist-source)" $(BIN)
@@ -206,6 +217,6 @@ $(VENV)/.release: $(VENV)/.requirements $(RUST_SOURCES)
 	@touch $(VENV)/.native $@
 
 clean: ## Remove all that the commands made, the virtual environment too
-	rm -rf $(VENV) $(RANK_VENV) $(RAY_VENV) $(MUTANTS_VENV) $(DOCS_VENV) $(AUDIT_VENV) site target dist dist-source .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
+	rm -rf $(VENV) $(RANK_VENV) $(RAY_VENV) $(MUTANTS_VENV) $(DOCS_VENV) $(AUDIT_VENV) $(WHEELS_VENV) site target dist dist-source dist-linux .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
 	find python -name '*.so' -delete
 	find python tests benches -name __pycache__ -prune -exec rm -rf {} +

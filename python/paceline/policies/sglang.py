@@ -113,8 +113,8 @@ def sglang(
     ------
     PolicyError
         If ``schedule_policy`` is another, it is ``lpm`` or ``dfs-weight`` without prefix caching or with
-        priorities, it is ``dfs-weight`` with a hierarchical cache, ``schedule_conservativeness`` is negative, or the prefix cache has tiers that this
-        scheduler does not have.
+        priorities, it is ``dfs-weight`` with a hierarchical cache, ``schedule_conservativeness`` is
+        negative, or the prefix cache has tiers that this scheduler does not have.
 
     Examples
     --------
