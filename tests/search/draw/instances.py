@@ -255,7 +255,7 @@ def radix_tree(source: Source) -> Wire:
     rules = {
         "passes": source.pick((0, 1, 2, 5, 32)),
         "most": source.pick((0, 1, 3, 128)),
-        "least_load": source.pick((0, 0, 1, 4, 10)),
+        "least_load": source.pick((0, 0, 0, 1, 4, 10)),
     }
     return {"unknown_first": True, "tree": rules}
 

@@ -114,7 +114,7 @@ def _of_tree(source: Source) -> Wire:
     """Draw the host's memory of a radix tree, whose nodes are stored and evicted whole."""
     return {
         "write": source.pick(("through", "through", "selective", "back", "back")),
-        "chunks": source.pick((1, 4, 8, 16, 30, 1000)),
+        "chunks": source.pick((1, 4, 16, 30, 100, 1000)),
         "chunk_blocks": 1,
         "eviction": "lru",
         "prompts_only": False,

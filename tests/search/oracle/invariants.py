@@ -189,6 +189,26 @@ def blocks(table: Table) -> Iterator[Failure]:
             yield table.broken(8, "a sequence fits where it was served", row, blocks=used["blocks"])
 
 
+def trees_on_host(table: Table) -> Iterator[Failure]:
+    """INV-4: blocks of a tree on the GPU and the host are conserved, at sampled moments and at the end."""
+    timeline, count = table.replayed.timeline, len(table.usage)
+    for index, used in enumerate(table.usage):
+        tier, cache = used.get("tier"), table.config["instances"][index]["scheduler"]["prefix_cache"]
+        if tier is None or "tree" not in cache:
+            continue
+        kept = tier["stored_blocks"] - tier["evicted_blocks"]
+        if not 0 <= kept <= tier["peak_chunks"] <= tier["capacity"]:
+            yield table.broken(4, "stored - evicted <= peak <= capacity", None, **tier)
+        rows = timeline[2][index::count] if timeline else []
+        for row in rows:
+            held = row["kv_used_blocks"] + row["kv_cached_blocks"]
+            if held > used["blocks"] or row["tier_chunks"] > tier["peak_chunks"]:
+                yield table.broken(4, "blocks of a tree <= blocks there are", None, instance=index, **row)
+                break
+        if rows and rows[-1]["tier_chunks"] != kept:
+            yield table.broken(4, "chunks = stored - evicted", None, instance=index, kept=kept, **rows[-1])
+
+
 def _some(used: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: used[name] for name in (*names, "blocks")}
 
@@ -279,7 +299,7 @@ def computed(table: Table) -> Iterator[Failure]:
             yield table.broken(14, "computed + hit = prompt + output - 1", None, did=did, asked=asked)
 
 
-CHECKS = (moments, tokens, accounting, blocks, work, sketch, presence, computed)
+CHECKS = (moments, tokens, accounting, blocks, trees_on_host, work, sketch, presence, computed)
 
 
 def broken(replayed: Replayed) -> Iterator[Failure]:

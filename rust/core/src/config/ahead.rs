@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(refused(&rules), None);
         rules.prefix_cache = Some(PrefixCacheConfig { unknown_first: true, evict: None, tree: None });
         assert!(refused(&rules).is_some_and(|rule| rule.contains("tree")));
-        let tree = Some(PrefixTreeConfig { passes: 32, most: 128 });
+        let tree = Some(PrefixTreeConfig { passes: 32, most: 128, least_load: 0 });
         rules.prefix_cache = Some(PrefixCacheConfig { unknown_first: true, evict: None, tree });
         assert_eq!(refused(&rules), None);
     }

@@ -21,6 +21,7 @@ mod shared_copies;
 mod store;
 mod swap_space;
 mod tree;
+mod tree_copies;
 
 pub(crate) use block_size::BlockSize;
 pub(crate) use block_table::BlockTable;
@@ -35,4 +36,4 @@ pub use pool::{BlockPool, OutOfBlocks};
 pub use prefixes::Prefixes;
 pub(crate) use residency::{Account, Residency, Tier};
 pub(crate) use store::KvStore;
-pub(crate) use tree::{CopyLog, TreeCopies};
+pub(crate) use tree_copies::{CopyLog, TreeCopies};

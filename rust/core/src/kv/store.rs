@@ -8,7 +8,7 @@ use super::memory::{ContentOwner, Memory};
 use super::prefixes::Prefixes;
 use super::residency::{Account, Residency, Tier};
 use super::swap_space::SwapSpace;
-use super::tree::TreeCopies;
+use super::tree_copies::TreeCopies;
 use crate::config::InstanceConfig;
 use crate::hint::rare;
 use crate::metrics::{InstanceStats, PrefixStats};

@@ -9,13 +9,9 @@
 //! The content of a block names all blocks before it, too. So a node is found by its first content alone, and how many
 //! leading contents of a node a sequence has is found by bisection.
 
-mod copies;
-mod host;
 mod leaves;
 mod nodes;
 mod place;
 
-pub(crate) use copies::{CopyLog, TreeCopies};
-pub(crate) use host::HostCounters;
-pub(crate) use nodes::{Found, NodeId, RadixTree};
+pub(crate) use nodes::{Found, HostCounters, NodeId, RadixTree};
 pub(crate) use place::TreePlace;

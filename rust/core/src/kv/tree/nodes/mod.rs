@@ -1,11 +1,15 @@
 //! The nodes of a radix tree, and what lookups, insertions, locks and evictions change in them.
 
+mod host;
+
+pub(crate) use host::HostCounters;
+
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::host::{HostPart, Places};
 use super::leaves::Leaves;
 use crate::kv::content::Content;
+use host::{HostPart, Places};
 
 /// The number of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -13,35 +17,35 @@ pub(crate) struct NodeId(u32);
 
 impl NodeId {
     /// The root, which has no blocks.
-    pub(super) const ROOT: Self = Self(0);
+    const ROOT: Self = Self(0);
 
-    pub(super) fn index(self) -> usize {
+    fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 /// Consecutive blocks of a prefix.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Node {
+struct Node {
     /// The contents of the blocks.
     contents: Vec<Content>,
-    pub(super) above: NodeId,
+    above: NodeId,
     /// Nodes below it.
-    pub(super) children: u32,
+    children: u32,
     /// Those of them that the GPU has.
-    pub(super) children_on_gpu: u32,
+    children_on_gpu: u32,
     /// Requests and copies whose path it is on.
-    pub(super) locks: u32,
+    locks: u32,
     /// When it was used last.
-    pub(super) used: u64,
+    used: u64,
     /// Where it is.
-    pub(super) places: Places,
+    places: Places,
     /// Its order among the nodes below the same one: that of the first of its blocks to come.
     order: u64,
 }
 
 impl Node {
-    pub(super) fn blocks(&self) -> u64 {
+    fn blocks(&self) -> u64 {
         self.contents.len() as u64
     }
 
@@ -73,19 +77,19 @@ impl Found {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RadixTree {
     /// The nodes, the root first; some are unused.
-    pub(super) nodes: Vec<Node>,
+    nodes: Vec<Node>,
     /// The unused nodes.
     unused: Vec<NodeId>,
     /// The nodes but the root, by the key of their first content.
     by_first: FxHashMap<u64, NodeId>,
-    pub(super) leaves: Leaves,
+    leaves: Leaves,
     /// Blocks of all nodes on the GPU, and of those that no request has locked.
-    pub(super) blocks: u64,
-    pub(super) unlocked: u64,
+    blocks: u64,
+    unlocked: u64,
     /// The number of uses so far.
     uses: u64,
     /// Its part in the host's memory, if there is a tier.
-    pub(super) host: Option<Box<HostPart>>,
+    host: Option<Box<HostPart>>,
 }
 
 impl Default for RadixTree {
@@ -119,11 +123,11 @@ impl RadixTree {
         self.blocks
     }
 
-    pub(super) fn node(&self, id: NodeId) -> &Node {
+    fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
     }
 
-    pub(super) fn node_mut(&mut self, id: NodeId) -> &mut Node {
+    fn node_mut(&mut self, id: NodeId) -> &mut Node {
         &mut self.nodes[id.index()]
     }
 
@@ -181,7 +185,7 @@ impl RadixTree {
     }
 
     /// The nodes from one up to the root, without the root.
-    pub(super) fn path(&self, from: NodeId) -> impl Iterator<Item = NodeId> {
+    fn path(&self, from: NodeId) -> impl Iterator<Item = NodeId> {
         let within = |id: NodeId| (id != NodeId::ROOT).then_some(id);
         std::iter::successors(within(from), move |id| within(self.nodes[id.index()].above))
     }
@@ -335,7 +339,7 @@ impl RadixTree {
     }
 
     /// Removes a leaf that nothing has locked. Returns its contents.
-    pub(super) fn remove(&mut self, id: NodeId) -> Vec<Content> {
+    fn remove(&mut self, id: NodeId) -> Vec<Content> {
         debug_assert_eq!(self.node(id).children, 0, "Invariant: the host has evicted what was below");
         if self.host.is_some() {
             self.leaves.remove(self.node(id).used);

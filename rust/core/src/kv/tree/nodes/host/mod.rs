@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::leaves::Leaves;
-use super::nodes::{Node, NodeId, RadixTree};
+use super::{Leaves, Node, NodeId, RadixTree};
 
 /// Where a node is.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]

@@ -12,10 +12,10 @@ use std::collections::VecDeque;
 
 pub(crate) use log::CopyLog;
 
-use super::NodeId;
+use super::link::{Interval, Link};
+use super::memory::Memory;
+use super::tree::NodeId;
 use crate::config::{TierConfig, Write};
-use crate::kv::link::{Interval, Link};
-use crate::kv::memory::Memory;
 use crate::metrics::TierStats;
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
