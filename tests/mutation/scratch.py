@@ -21,6 +21,7 @@ SCOPE = (
     "instance/effects",
     "instance/run",
     "instance/batch",
+    "instance/ranks",
     "kv",
     "config/exclusions.rs",
 )

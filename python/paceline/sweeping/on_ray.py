@@ -9,12 +9,14 @@ its row is the same.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import socket
 import tempfile
+import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -74,6 +76,7 @@ def _run(
     if not ray.is_initialized():
         ray.init(log_to_driver=False)
     head = _Head(ray.get_runtime_context().gcs_address, dataset)
+    cores = _Cores(lambda: int(ray.cluster_resources().get("CPU", 1)))
     task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_replayed)
     stored: dict[str, Any] = {}
     running: dict[Any, tuple[int, str]] = {}
@@ -85,7 +88,7 @@ def _run(
                 time.sleep(_POLL_S)
                 yield None
                 continue
-            most = workers or _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+            most = workers or _AHEAD * max(1, cores.latest())
             for place, point in itertools.islice(coming, max(0, most - len(running))):
                 identity = point.identity(None)
                 try:
@@ -125,6 +128,31 @@ def _run(
         # Where the cluster is lost there is nothing to cancel, and Ray would wait for it.
         for reference in () if head.lost else running:
             ray.cancel(reference, force=True)
+
+
+class _Cores:
+    """The cores of a cluster, as it last said.
+
+    A cluster that has just ended never says: the question blocks its thread until Ray ends the process. So a
+    thread of its own asks.
+    """
+
+    def __init__(self, ask: Callable[[], int]) -> None:
+        self._ask = ask
+        self._said = ask()
+        self._asking: threading.Thread | None = None
+
+    def latest(self) -> int:
+        """Return what the cluster last said, and ask it again unless a question is open."""
+        if self._asking is None or not self._asking.is_alive():
+            self._asking = threading.Thread(target=self._update, name="paceline-cores", daemon=True)
+            self._asking.start()
+        return self._said
+
+    def _update(self) -> None:
+        # The cluster may end while it is asked: `_Head` says so.
+        with contextlib.suppress(Exception):
+            self._said = self._ask()
 
 
 class _Head:

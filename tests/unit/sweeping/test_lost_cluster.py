@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,34 @@ def test_a_head_that_is_there_again_in_time_is_not_lost(head: socket.socket, clo
     clock[0] += 25.0
     with pytest.raises(ClusterLostError, match="give out=FOLDER"):
         watch.answers()
+
+
+def test_a_cluster_that_ends_while_it_is_asked_for_its_cores_keeps_no_sweep_waiting() -> None:
+    asked, end = threading.Event(), threading.Event()
+    answers = iter((4, 6))
+
+    def ask() -> int:
+        said = next(answers)
+        if said == 6:
+            asked.set()
+            end.wait()
+        return said
+
+    cores = on_ray._Cores(ask)
+    assert cores.latest() == 4
+    assert asked.wait(60)
+    # The question is open: there is no other, and no one waits for it.
+    assert cores.latest() == 4
+    end.set()
+    assert cores._asking is not None
+    cores._asking.join(60)
+    assert cores._said == 6
+
+
+def test_a_cluster_that_fails_while_it_is_asked_for_its_cores_has_those_that_it_last_said() -> None:
+    answers = iter((4,))
+    cores = on_ray._Cores(lambda: next(answers))
+    cores.latest()
+    assert cores._asking is not None
+    cores._asking.join(60)
+    assert cores.latest() == 4

@@ -37,3 +37,19 @@ impl Content {
         self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_content_has_its_number_and_no_other_has_one() {
+        for number in [0, 7, u32::MAX - 1] {
+            assert_eq!(Content::shared(number).number(), Some(number as usize));
+        }
+        assert_eq!(Content::UNKNOWN.number(), None);
+        for position in [0, 7] {
+            assert_eq!(Content::own(TraceRow(0), position).number(), None);
+        }
+    }
+}

@@ -53,4 +53,14 @@ mod tests {
         assert_eq!(link.send(1, 105), Interval { begins: 116, ends: 129 });
         assert_eq!(link.send(1, 200), Interval { begins: 200, ends: 213 });
     }
+
+    #[test]
+    fn a_copy_over_two_links_ends_with_the_later_one() {
+        let (mut link, mut slow) =
+            (Link::new(CopyTime { fixed: 10, block: 3 }), Link::new(CopyTime { fixed: 50, block: 0 }));
+        assert_eq!(link.send_through(&mut slow, 2, 100), Interval { begins: 100, ends: 150 });
+        assert_eq!(link.send(1, 100), Interval { begins: 150, ends: 163 });
+        let mut fast = Link::new(CopyTime { fixed: 1, block: 0 });
+        assert_eq!(link.send_through(&mut fast, 2, 200), Interval { begins: 200, ends: 216 });
+    }
 }

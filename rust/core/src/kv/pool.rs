@@ -82,7 +82,7 @@ mod tests {
         let mut pool = BlockPool::new(3);
         assert_eq!(pool.take(2), Ok(()));
         assert_eq!(pool.take(2), Err(OutOfBlocks { wanted: 2, free: 1 }));
-        assert_eq!(pool.free(), 1);
+        assert_eq!((pool.free(), pool.used(), pool.capacity()), (1, 2, 3));
         pool.give_back(2);
         assert_eq!(pool.free(), 3);
     }

@@ -71,4 +71,12 @@ mod tests {
         rows.admit(3);
         assert_eq!(order(&rows), [4, 0, 1, 5, 2, 3], "it computes its prompt again");
     }
+
+    #[test]
+    fn requests_are_appended_behind_those_that_were_put_before_others() {
+        let mut rows = Rows::default();
+        rows.append(&[2], true);
+        rows.append(&[0, 1], false);
+        assert_eq!(order(&rows), [2, 0, 1, 3, 4, 5]);
+    }
 }

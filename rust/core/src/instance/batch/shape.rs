@@ -75,3 +75,90 @@ fn add_chunk(shape: &mut StepShape, chunk: &Chunk, is_last: bool, requests: &Req
     shape.prefill_kv += after;
     shape.prefill_pairs += tokens * before + tokens * (tokens + 1) / 2;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instance::Part;
+    use crate::instance::batch::progress::{Periodic, Progress};
+    use crate::kv::BlockSize;
+
+    /// A request of 10 prompt tokens that has computed some, with a chunk.
+    fn add(requests: &mut RequestTable, phase: Phase, computed: u32, chunk: (u32, u32, u32)) -> Chunk {
+        let slot = requests.insert(0, 10, 5);
+        let state = &mut requests[slot];
+        (state.phase, state.computed, state.generated) = (phase, computed, computed.saturating_sub(9));
+        let (tokens, drafts, given_up) = chunk;
+        Chunk { slot, tokens, drafts, given_up, part: Part::Admitted }
+    }
+
+    fn shape_of(chunks: &[(Phase, u32, (u32, u32, u32))], is_last: bool) -> StepShape {
+        let (mut shape, mut requests) = (StepShape::default(), RequestTable::default());
+        for &(phase, computed, chunk) in chunks {
+            let chunk = add(&mut requests, phase, computed, chunk);
+            add_chunk(&mut shape, &chunk, is_last, &requests);
+        }
+        shape
+    }
+
+    #[test]
+    fn each_token_of_a_chunk_attends_those_before_it_and_itself() {
+        let part = (Phase::Prefilling, 5, (3, 0, 0));
+        let rest = (Phase::Prefilling, 4, (6, 0, 0));
+        let shape = shape_of(&[part, rest], true);
+        let pairs = (6..=8).sum::<u64>() + (5..=10).sum::<u64>();
+        assert_eq!((shape.prefill_requests, shape.prefill_tokens, shape.prefill_kv), (2, 9, 8 + 10));
+        assert_eq!((shape.prefill_pairs, shape.decode_requests, shape.draft_tokens), (pairs, 0, 0));
+        assert_eq!(shape.sampled, 1, "the first prompt does not end");
+        assert_eq!(shape_of(&[part, rest], false).sampled, 0, "no chunk comes out of the last layer");
+    }
+
+    #[test]
+    fn tokens_that_are_given_up_are_in_the_context() {
+        let shape = shape_of(&[(Phase::Prefilling, 1, (3, 0, 2))], true);
+        assert_eq!((shape.prefill_kv, shape.prefill_pairs), (6, 4 + 5 + 6));
+    }
+
+    #[test]
+    fn drafts_of_a_prompt_are_verified_and_are_none_of_its_tokens() {
+        let shape = shape_of(&[(Phase::Prefilling, 4, (8, 2, 0))], true);
+        assert_eq!((shape.prefill_tokens, shape.prefill_kv), (6, 12));
+        assert_eq!((shape.prefill_pairs, shape.draft_tokens), ((5..=10).sum::<u64>(), 2));
+        assert_eq!(shape.sampled, 1 + 2);
+    }
+
+    #[test]
+    fn a_decode_outside_the_set_has_a_row_for_its_token_and_for_each_draft() {
+        let longer = (Phase::Stalled, 13, (4, 3, 0));
+        let shorter = (Phase::Stalled, 10, (1, 0, 0));
+        let shape = shape_of(&[longer, shorter], true);
+        assert_eq!((shape.decode_requests, shape.decode_kv), (2, 17 + 11));
+        assert_eq!((shape.decode_max_kv, shape.draft_tokens, shape.sampled), (17, 3, 2 + 3));
+        assert_eq!((shape.prefill_requests, shape.prefill_tokens, shape.prefill_pairs), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_step_of_the_set_has_the_contexts_that_its_members_then_have() {
+        // A step computes five tokens of a member and keeps two.
+        let progress = Progress::Periodic(Periodic::new(&[2], (5, 7)));
+        let (mut batch, mut requests) =
+            (Batch::new(progress, BlockSize::new(4, 0), true), RequestTable::default());
+        for prompt in [12, 10] {
+            let slot = requests.insert(0, prompt, 90);
+            let state = &mut requests[slot];
+            (state.phase, state.computed, state.generated) = (Phase::Prefilling, prompt, 1);
+            state.blocks.set_count(u64::from((prompt + 1).div_ceil(4)));
+            batch.admit(slot, &mut requests);
+            batch.outside.retain(|&one| one != slot);
+            batch.join_decode_set(slot, None, &mut requests);
+        }
+        for (steps, longest) in [(0, 12 + 5), (3, 12 + 6 + 5)] {
+            let shape = batch.shape_after(steps);
+            assert_eq!(shape.decode_kv, 22 + 2 * 2 * steps + 2 * 5, "after {steps} steps");
+            assert_eq!(shape.decode_max_kv, longest, "after {steps} steps");
+            assert_eq!((shape.decode_requests, shape.draft_tokens, shape.sampled), (2, 2 * 4, 2 * 5));
+        }
+        assert_eq!(batch.shape(true, &requests), batch.shape_after(0));
+        assert_eq!(batch.shape(false, &requests).tokens(), 0);
+    }
+}

@@ -150,3 +150,108 @@ impl Memory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::{PrefixCacheConfig, PrefixTreeConfig};
+    use crate::kv::prefixes::Prefixes;
+    use crate::trace::{Trace, TraceRow};
+
+    /// A request with a prompt of three blocks of four tokens.
+    const FIRST: ContentOwner = ContentOwner { row: TraceRow(0), prompt: 12, known: 99 };
+
+    fn memory(tree: Option<PrefixTreeConfig>) -> Memory {
+        let caching = PrefixCacheConfig { unknown_first: true, evict: None, tree };
+        Memory::new(10, 4, Some(&caching), Arc::new(Prefixes::none()))
+    }
+
+    fn tree() -> Memory {
+        memory(Some(PrefixTreeConfig { passes: 32, most: 128 }))
+    }
+
+    /// Has the memory keep what a request computed.
+    fn keep(memory: &mut Memory, owner: ContentOwner, computed: u32) {
+        let mut table = BlockTable::default();
+        memory.allocate(u64::from(computed.div_ceil(4)), &mut table).expect("blocks are free");
+        memory.release(owner, computed, true, &mut table);
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn a_tree_has_whole_blocks_of_a_sequence_and_not_its_last_token() {
+        let mut memory = tree();
+        keep(&mut memory, FIRST, 10);
+        for (tokens, cached) in [(3, 0), (4, 3), (7, 4), (8, 7), (9, 8), (12, 8)] {
+            assert_eq!(memory.cached_tokens(FIRST, tokens), cached, "{tokens} tokens");
+            // A lookup leaves out the block of the last token.
+            assert_eq!(memory.matched(FIRST, tokens), (tokens - 1).min(8) / 4, "{tokens} tokens");
+        }
+    }
+
+    #[test]
+    fn without_a_tree_the_block_with_the_last_token_is_not_cached() {
+        let mut memory = memory(None);
+        keep(&mut memory, FIRST, 10);
+        for (tokens, cached) in [(4, 0), (7, 4), (8, 4), (9, 8), (12, 8)] {
+            assert_eq!(memory.cached_tokens(FIRST, tokens), cached, "{tokens} tokens");
+        }
+    }
+
+    #[test]
+    fn a_start_is_the_content_of_a_whole_block() {
+        let memory = tree();
+        let key = |position| Some(memory.names.content(FIRST, position).key());
+        for (length, tokens, start) in
+            [(8, 8, key(1)), (7, 8, None), (8, 5, key(1)), (7, 5, None), (4, 4, key(0)), (3, 1, None)]
+        {
+            assert_eq!(memory.start(FIRST, length, tokens), start, "{tokens} of {length} tokens");
+        }
+    }
+
+    #[test]
+    fn an_output_is_evicted_apart_from_its_prompt() {
+        let mut memory = tree();
+        keep(&mut memory, FIRST, 20);
+        assert_eq!((memory.cached_free(), memory.free()), (5, 10));
+        memory.make_room(6);
+        assert_eq!((memory.cached_free(), memory.evictions()), (3, 2), "two blocks of output make room");
+        memory.evict_unheld();
+        assert_eq!((memory.cached_free(), memory.evictions()), (0, 5));
+    }
+
+    #[test]
+    fn contents_that_requests_share_are_counted_and_listed() {
+        // Two requests with a prompt of three blocks, of which they share the first two.
+        let ids = crate::trace::PrefixIds {
+            ends: vec![3, 6].into(),
+            ids: vec![5, 6, 7, 5, 6, 8].into(),
+            block_tokens: 4,
+            outputs: None,
+        };
+        let trace = Trace {
+            arrival: vec![0, 0].into(),
+            prompt_tokens: vec![12, 12].into(),
+            output_tokens: vec![9, 9].into(),
+            prefix: Some(ids),
+            ..Trace::default()
+        };
+        let prefixes = Arc::new(Prefixes::new(&trace, 4).expect("few contents"));
+        let tree = Some(PrefixTreeConfig { passes: 32, most: 128 });
+        for (tree, blocks) in [(tree, 4), (None, 6)] {
+            let caching = PrefixCacheConfig { unknown_first: true, evict: None, tree };
+            let mut memory = Memory::new(10, 4, Some(&caching), Arc::clone(&prefixes));
+            for row in [0, 1] {
+                keep(&mut memory, ContentOwner { row: TraceRow(row), ..FIRST }, 12);
+            }
+            // A tree has equal blocks once; without one each request keeps its own.
+            let (most, shared) = memory.shared_contents();
+            assert_eq!(shared.count(), blocks);
+            assert!(if memory.is_tree() { most == blocks } else { most >= blocks }, "{most}");
+            assert_eq!(memory.cached_free(), blocks as u64);
+            assert_eq!(memory.free_without_content(), if memory.is_tree() { 0 } else { 4 });
+        }
+    }
+}
