@@ -32,7 +32,8 @@ class Cost:
 
     def step(self, step: Step) -> int:
         """Return how long a step takes."""
-        layers, depth = step.layers
+        # A batch that is preempted as the step is formed leaves decodes, which run in all layers alike.
+        layers, depth = step.layers if step.prefills else (1, 1)
         # A padding with drafts is verified in all layers.
         alone = sum(step.tokens[one] for one in step.decodes) + sum(
             step.drafts.get(one, 0) for one in step.prefills

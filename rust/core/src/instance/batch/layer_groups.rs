@@ -92,11 +92,11 @@ impl LayerGroups {
         self.group.is_none_or(|group| group + 1 == self.groups)
     }
 
-    /// Layers that run prefills in this step, and layers of the model.
+    /// Layers that run prefills in this step, and layers of the model. All do if the batch was preempted.
     pub(crate) fn share(&self) -> (u32, u32) {
-        match self.group {
+        match self.position() {
             None => (self.depth, self.depth),
-            Some(group) => {
+            Some((group, _)) => {
                 let longer = u32::from(group < self.depth % self.groups);
                 (self.depth / self.groups + longer, self.depth)
             }
@@ -147,5 +147,8 @@ mod tests {
         layers.start(chunks.to_vec(), 4, &rule);
         assert_eq!(layers.remove(1).map(|chunk| chunk.tokens), Some(5));
         assert_eq!((layers.remove(1).is_none(), layers.tokens()), (true, 5));
+        assert_eq!(layers.share(), (2, 4));
+        // Without a batch, a step has decodes alone, and they run in all layers.
+        assert_eq!((layers.remove(2).map(|chunk| chunk.tokens), layers.share()), (Some(5), (4, 4)));
     }
 }
