@@ -169,7 +169,7 @@ mod tests {
     }
 
     fn tree() -> Memory {
-        memory(Some(PrefixTreeConfig { passes: 32, most: 128 }))
+        memory(Some(PrefixTreeConfig { passes: 32, most: 128, least_load: 0 }))
     }
 
     /// Has the memory keep what a request computed.
@@ -185,7 +185,7 @@ mod tests {
         let mut memory = tree();
         keep(&mut memory, FIRST, 10);
         for (tokens, cached) in [(3, 0), (4, 3), (7, 4), (8, 7), (9, 8), (12, 8)] {
-            assert_eq!(memory.cached_tokens(FIRST, tokens), cached, "{tokens} tokens");
+            assert_eq!(memory.cached_tokens(FIRST, tokens), (cached, cached), "{tokens} tokens");
             // A lookup leaves out the block of the last token.
             assert_eq!(memory.matched(FIRST, tokens), (tokens - 1).min(8) / 4, "{tokens} tokens");
         }
@@ -196,7 +196,7 @@ mod tests {
         let mut memory = memory(None);
         keep(&mut memory, FIRST, 10);
         for (tokens, cached) in [(4, 0), (7, 4), (8, 4), (9, 8), (12, 8)] {
-            assert_eq!(memory.cached_tokens(FIRST, tokens), cached, "{tokens} tokens");
+            assert_eq!(memory.cached_tokens(FIRST, tokens), (cached, cached), "{tokens} tokens");
         }
     }
 
@@ -239,7 +239,7 @@ mod tests {
             ..Trace::default()
         };
         let prefixes = Arc::new(Prefixes::new(&trace, 4).expect("few contents"));
-        let tree = Some(PrefixTreeConfig { passes: 32, most: 128 });
+        let tree = Some(PrefixTreeConfig { passes: 32, most: 128, least_load: 0 });
         for (tree, blocks) in [(tree, 4), (None, 6)] {
             let caching = PrefixCacheConfig { unknown_first: true, evict: None, tree };
             let mut memory = Memory::new(10, 4, Some(&caching), Arc::clone(&prefixes));
