@@ -36,6 +36,7 @@ def lines(
     marks: tuple[str, ...] = (),
     level: float | None = None,
     x_scale: Literal["linear", "log"] = "linear",
+    y_scale: Literal["linear", "log"] = "linear",
     columns: int = 2,
     size: _Size = (5.0, 3.4),
 ) -> Figure:
@@ -55,8 +56,8 @@ def lines(
         Values of ``by`` that are drawn as points without a line: a paper's numbers.
     level
         A height that is marked all across.
-    x_scale
-        Of the x axis.
+    x_scale, y_scale
+        Of the axes; a linear y axis begins at 0.
     columns
         Panels side by side.
     size
@@ -74,7 +75,9 @@ def lines(
             places = sorted(set(inside[x].to_list()))
             axis.set_xticks(places, [f"{place:g}" for place in places])
             axis.minorticks_off()
-        axis.set_ylim(bottom=0)
+        axis.set_yscale(y_scale)
+        if y_scale == "linear":
+            axis.set_ylim(bottom=0)
         axis.legend(fontsize="small")
 
     colours = _colours(data, by)

@@ -6,7 +6,9 @@ import re
 import runpy
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
+import matplotlib.figure
 import polars as pl
 import pytest
 
@@ -43,6 +45,17 @@ def test_a_picture_has_the_same_bytes_each_time() -> None:
     )
     assert picture(figure) == picture(figure)
     assert b">x</text>" in picture(figure)
+
+
+@pytest.mark.parametrize(("scale", "least"), [("linear", 0.0), ("log", 0.002)])
+def test_lines_are_within_their_axes(scale: Literal["linear", "log"], least: float) -> None:
+    heights = [0.002, 0.3]
+    data = pl.DataFrame({"x": [1, 2], "y": heights, "by": "a"})
+    figure, drawn = lines(data, x="x", y="y", by="by", y_scale=scale), matplotlib.figure.Figure()
+    figure.draw(drawn, data)
+    bottom, top = drawn.axes[0].get_ylim()
+    assert bottom <= min(heights) <= max(heights) <= top
+    assert bottom == pytest.approx(least, rel=0.5)
 
 
 @pytest.mark.slow
