@@ -8,7 +8,7 @@ import pytest
 
 import paceline
 from paceline import Affine, Cluster, Instance, Policy, PolicyError, Result, Scheduler, Trace, policies
-from paceline.policy import Admit, Decodes, OutputReserve, RadixTree
+from paceline.policy import Admit, Decodes, Host, OutputReserve, PrefixCache, RadixTree
 
 RULES = Scheduler(
     max_num_batched_tokens=100,
@@ -57,12 +57,17 @@ def test_a_preempted_request_computes_the_token_again_that_it_loses(
 
 
 def test_nothing_is_dropped_beside_a_cache_of_single_blocks() -> None:
-    """SGLang's hierarchical cache is one: requests keep the token that is under way."""
+    """Beside SGLang's hierarchical cache, whose nodes are a tree's, tokens are dropped, too."""
     ahead = policies.sglang(prefix_caching=True, overlap_schedule=True).scheduler
     assert ahead.drop_unseen
     assert isinstance(ahead.prefix_cache.tree, RadixTree)
     tiers = policies.sglang(prefix_caching=True, hierarchical_cache=True, overlap_schedule=True)
-    assert not tiers.scheduler.drop_unseen
+    assert tiers.scheduler.drop_unseen
+    single = policies.sglang(
+        prefix_caching=PrefixCache(tiers=[Host(gib=1.0, write="through", overlap="layers", poll="end")]),
+        overlap_schedule=True,
+    )
+    assert not single.scheduler.drop_unseen
     assert not policies.sglang().scheduler.drop_unseen
 
 

@@ -443,7 +443,7 @@ class Scheduler:
         state = self.state
         self._keep_migrated_on_cpu(step.start)
         if self.settings.decodes_first:
-            state.running.sort(key=lambda request: _place(request, step))
+            state.running.sort(key=step.place_of)
         state.formed += 1
         if state.copies is not None:
             state.copies.load(step.start)
@@ -495,16 +495,3 @@ def _memory(config: dict[str, Any], settings: Settings, contents: Contents | Non
     if tree and config.get("tier"):
         return HostedMemory(config["blocks"], settings, contents, config["tier"])
     return (TreeMemory if tree else Memory)(config["blocks"], settings, contents)
-
-
-def _place(request: Request, step: Step) -> int:
-    """Return the place of a request after a step, where decodes come before prefills."""
-    parts = {
-        "swapped_in_decode": 1,
-        "landed": 1,
-        "swapped_in_chunk": 2,
-        "decode": 3,
-        "chunk": 4,
-        "admitted": 5,
-    }
-    return parts[step.parts[request]] if request in step.parts else 0

@@ -190,3 +190,15 @@ class Step:
             [self.blocks_out, self.blocks_in],
             self.free_blocks,
         ]
+
+    def place_of(self, request: Request) -> int:
+        """Return the place of a request after the step, where decodes come before prefills."""
+        places = {
+            "swapped_in_decode": 1,
+            "landed": 1,
+            "swapped_in_chunk": 2,
+            "decode": 3,
+            "chunk": 4,
+            "admitted": 5,
+        }
+        return places[self.parts[request]] if request in self.parts else 0

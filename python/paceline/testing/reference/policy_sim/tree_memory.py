@@ -134,15 +134,15 @@ class TreeMemory(Memory):
         """
         ends: dict[Node, list[Request]] = {}
         for request in waiting:
-            found, _ = self._tree.find(self._names(request, request.tokens))
-            ends.setdefault(found[-1] if found else self._tree.root, []).append(request)
+            found, _ = self.tree.find(self._names(request, request.tokens))
+            ends.setdefault(found[-1] if found else self.tree.root, []).append(request)
 
         def below(node: Node) -> list[Request]:
             parts = [below(child) for child in node.below.values()]
             parts.sort(key=len, reverse=True)
             return [one for part in parts for one in part] + ends.get(node, [])
 
-        return below(self._tree.root)
+        return below(self.tree.root)
 
     def free_without(self, victims: list[Request], hits: list[int]) -> tuple[int, int]:
         """Return the free blocks, and how many of ``hits`` no request holds."""
