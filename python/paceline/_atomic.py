@@ -332,8 +332,8 @@ def _is_being_replaced(entry: Path, target: str) -> bool:
     """Whether a running writer moved a directory away: its draft, or its result, is locked."""
     if not entry.name.endswith(".replaced"):
         return False
-    kept = entry.with_name(_KEPT.format(target))
-    for place in (entry.with_suffix(".partial"), kept, entry.with_name(target)):
+    continued = entry.with_name(_KEPT.format(target))
+    for place in (entry.with_suffix(".partial"), continued, entry.with_name(target)):
         if place.exists():
             with _lock(place) as free:
                 if not free:

@@ -96,6 +96,19 @@ def test_it_goes_on_and_does_not_begin_anew(
     assert (tmp_path / "out" / first.name).stat().st_mtime_ns == before
 
 
+def test_the_draft_of_a_checkpoint_that_was_not_written_whole_is_removed(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended_after(8, trace, tmp_path / "out", monkeypatch)
+    draft = tmp_path / ".out.checkpoint" / ".state-00008.0123456789ab.partial"
+    draft.mkdir()
+    (draft / "engine.bin").write_bytes(b"half")
+    # No further checkpoint is due, whose writing would remove it.
+    replayed(trace, tmp_path / "out", checkpoint=100_000)
+    replayed(trace, tmp_path / "whole", checkpoint=None)
+    assert files(tmp_path / "out") == files(tmp_path / "whole")
+
+
 _KILLED = """
 import os, signal, sys
 import paceline

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from paceline import _core
-from paceline._atomic import new_directory
+from paceline._atomic import new_directory, remove_leftovers
 from paceline.errors import ResultError
 from paceline.result.manifest import check_file, file_entry
 from paceline.result.parts import RequestParts
@@ -28,7 +28,7 @@ _NAME: Final = re.compile(r"state-(\d{5,})")
 _DOCUMENT: Final = "checkpoint.json"
 _ENGINE: Final = "engine.bin"
 _FORMAT: Final = 1
-"""Raised whenever another Paceline of the same build number could misread it."""
+"""Raised whenever what a checkpoint says changes."""
 
 _INPUTS: Final = {
     "version": "version of Paceline",
@@ -96,6 +96,8 @@ class Checkpoints:
         ResultError
             If it is of another replay, or damaged.
         """
+        # A process that was killed as it wrote a checkpoint left the draft of it.
+        remove_leftovers(self._directory)
         folders = self._folders()
         if not folders:
             self.clear(everything=True)
@@ -127,7 +129,7 @@ class Checkpoints:
     def keep(self, read: int, engine: bytes, parts: RequestParts) -> None:
         """Write a checkpoint, and remove the one before."""
         before = self._folders()
-        number = 1 + int(_number(before[-1])) if before else 0
+        number = 1 + _number(before[-1]) if before else 0
         with new_directory(self._directory / f"state-{number:05}") as folder:
             (folder / _ENGINE).write_bytes(engine)
             rest = dict(parts.keep(folder))
