@@ -4,6 +4,7 @@
 
 mod column;
 mod indexed_heap;
+mod paged_map;
 mod rising_keys;
 mod step_wheel;
 mod suffix_maxima;
@@ -11,6 +12,7 @@ mod tournament;
 
 pub use column::Column;
 pub(crate) use indexed_heap::IndexedHeap;
+pub(crate) use paged_map::PagedMap;
 pub(crate) use rising_keys::{DueTimes, RisingKeys};
 pub(crate) use step_wheel::StepWheel;
 pub(crate) use suffix_maxima::SuffixMaxima;

@@ -13,11 +13,10 @@ mod recency;
 
 pub(crate) use access::Access;
 
-use rustc_hash::FxHashMap;
-
 use self::adaptive::Adaptive;
 use self::offers::Offers;
 use self::recency::Recency;
+use crate::collections::PagedMap;
 use crate::config::Eviction;
 
 /// The content of a chunk and of all before it, as a number that is equal for equal prefixes.
@@ -42,7 +41,7 @@ pub(crate) enum Found {
 }
 
 /// The state of a chunk in the tier.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Entry {
     /// Loads that read it; [`PENDING`] while it is stored.
     readers: i32,
@@ -65,7 +64,7 @@ enum Order {
 #[derive(Debug)]
 pub(crate) struct ChunkStore {
     capacity: u64,
-    entries: FxHashMap<Key, Entry>,
+    entries: PagedMap<Entry>,
     order: Order,
     /// Counts of offers, if a chunk is stored only after several.
     offers: Option<Offers>,
@@ -86,7 +85,7 @@ impl ChunkStore {
         };
         Self {
             capacity,
-            entries: FxHashMap::default(),
+            entries: PagedMap::default(),
             order,
             offers: (threshold > 1).then(|| Offers::new(threshold)),
             idle: 0,
@@ -107,7 +106,7 @@ impl ChunkStore {
 
     /// Looks a chunk up.
     pub(crate) fn find(&self, key: Key) -> Found {
-        match self.entries.get(&key) {
+        match self.entries.get(key) {
             None => Found::Missing,
             Some(entry) if entry.readers == PENDING => Found::Pending,
             Some(entry) => Found::Ready { loading: entry.awaited > 0 },
@@ -123,7 +122,7 @@ impl ChunkStore {
         }
         let (mut stored, mut touched) = (Vec::new(), Vec::new());
         for &chunk in offered {
-            match self.entries.get_mut(&chunk.key) {
+            match self.entries.get_mut(chunk.key) {
                 Some(entry) => {
                     entry.call = self.calls;
                     if entry.readers != PENDING {
@@ -169,14 +168,14 @@ impl ChunkStore {
         }
         let (entries, calls) = (&self.entries, self.calls);
         let may_go =
-            |key: Key| entries.get(&key).is_some_and(|entry| entry.readers == 0 && entry.call != calls);
+            |key: Key| entries.get(key).is_some_and(|entry| entry.readers == 0 && entry.call != calls);
         let gone = match &mut self.order {
             Order::Recency(order) => order.evict(count as usize, may_go),
             Order::Adaptive(order) => order.evict(count as usize, may_go),
         };
         let Some(gone) = gone else { return false };
         for key in gone {
-            self.entries.remove(&key);
+            self.entries.remove(key);
         }
         self.idle -= count;
         self.evicted += count;
@@ -237,7 +236,7 @@ impl ChunkStore {
 
     /// Changes the readers of a chunk, and whether it can be evicted.
     fn change(&mut self, key: Key, change: impl FnOnce(&mut Entry)) {
-        let Some(entry) = self.entries.get_mut(&key) else {
+        let Some(entry) = self.entries.get_mut(key) else {
             debug_assert!(false, "Invariant: a chunk that is copied is in the tier");
             return;
         };
@@ -372,7 +371,7 @@ mod tests {
                     _ => store.finish(&std::mem::take(&mut accesses[request])),
                 }
                 prop_assert!(store.used() <= capacity);
-                let idle = store.entries.values().filter(|entry| entry.readers == 0).count();
+                let idle = (0..16).filter_map(|key| store.entries.get(key)).filter(|entry| entry.readers == 0).count();
                 prop_assert_eq!(idle as u64, store.idle);
             }
         }

@@ -5,12 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
-
 use super::{Access, Chunk, Key};
+use crate::collections::PagedMap;
 
 /// The place of a chunk in the order of eviction.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Place {
     /// Of the request that used it.
     rank: u64,
@@ -25,7 +24,7 @@ struct Place {
 /// Chunks in the order of their use.
 #[derive(Debug, Default)]
 pub(super) struct Recency {
-    places: FxHashMap<Key, Place>,
+    places: PagedMap<Place>,
     /// The chunks of each rank in the order of the sequence: all that are not copied. Others are taken out where they are met.
     ranks: BTreeMap<u64, Vec<(u32, Key)>>,
     latest: u64,
@@ -54,7 +53,7 @@ impl Recency {
     /// A request accesses a chunk for the first time; it may not be in the tier yet.
     pub(super) fn access(&mut self, chunk: Chunk, access: &mut Access) {
         let rank = self.of_request(access);
-        if self.places.get(&chunk.key).is_some_and(|place| place.rank < rank) {
+        if self.places.get(chunk.key).is_some_and(|place| place.rank < rank) {
             self.move_to(rank, chunk);
         }
     }
@@ -67,7 +66,7 @@ impl Recency {
 
     /// Gives a chunk another rank, if it is in the tier.
     fn move_to(&mut self, rank: u64, chunk: Chunk) {
-        if let Some(place) = self.places.get_mut(&chunk.key) {
+        if let Some(place) = self.places.get_mut(chunk.key) {
             *place = Place { rank, at: chunk.at, listed: false, ..*place };
             list(&mut self.ranks, place, chunk.key);
         }
@@ -75,7 +74,7 @@ impl Recency {
 
     /// Notes whether a chunk is idle, and may be evicted.
     pub(super) fn set_idle(&mut self, key: Key, idle: bool) {
-        if let Some(place) = self.places.get_mut(&key) {
+        if let Some(place) = self.places.get_mut(key) {
             place.idle = idle;
             list(&mut self.ranks, place, key);
         }
@@ -90,7 +89,7 @@ impl Recency {
                     break;
                 }
                 let key = chunks[at].1;
-                let place = places.get_mut(&key).filter(|place| place.rank == rank);
+                let place = places.get_mut(key).filter(|place| place.rank == rank);
                 if place.as_ref().is_some_and(|place| place.idle) {
                     if may_go(key) {
                         gone.push((rank, at, key));
@@ -110,7 +109,7 @@ impl Recency {
             return None;
         }
         for &(rank, at, key) in &gone {
-            self.places.remove(&key);
+            self.places.remove(key);
             self.ranks.entry(rank).and_modify(|chunks| _ = chunks.remove(at));
         }
         while let Some(first) = self.ranks.first_entry().filter(|first| first.get().is_empty()) {

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::holders::Holders;
+use crate::collections::PagedMap;
 use crate::policy::TrackedOutputs;
 
 /// A request as it is booked.
@@ -34,8 +35,8 @@ pub(super) struct ActiveBlocks {
     outputs: TrackedOutputs,
     /// Which instances have unfinished requests with which block.
     holders: Holders,
-    /// The owners and the weight of each block of an instance.
-    owned: FxHashMap<(u32, u32), Owned>,
+    /// By instance: the owners and the weight of each block.
+    owned: Vec<PagedMap<Owned>>,
     /// By instance.
     instances: Vec<OfInstance>,
     /// By row: the unfinished requests.
@@ -47,6 +48,12 @@ pub(super) struct ActiveBlocks {
 struct Owned {
     owners: u32,
     weight: f64,
+}
+
+impl Default for Owned {
+    fn default() -> Self {
+        Self { owners: 0, weight: 1.0 }
+    }
 }
 
 /// The books of an instance.
@@ -88,7 +95,7 @@ impl ActiveBlocks {
             block_tokens,
             outputs,
             holders: Holders::new(instances),
-            owned: FxHashMap::default(),
+            owned: vec![PagedMap::default(); instances],
             instances: vec![OfInstance::default(); instances],
             requests: FxHashMap::default(),
         }
@@ -125,8 +132,7 @@ impl ActiveBlocks {
         }
         let books = &mut self.instances[instance];
         for &block in &shared {
-            let owned =
-                self.owned.entry((block, instance as u32)).or_insert(Owned { owners: 0, weight: 1.0 });
+            let owned = self.owned[instance].get_or_default(block.into());
             owned.owners += 1;
             if owned.owners == 1 {
                 self.holders.insert(block, instance);
@@ -187,7 +193,7 @@ impl ActiveBlocks {
         }
         request.own_weight = weight;
         for &block in request.shared.iter().rev() {
-            let Some(owned) = self.owned.get_mut(&(block, request.instance as u32)) else { break };
+            let Some(owned) = self.owned[request.instance].get_mut(block.into()) else { break };
             if owned.owners != 1 {
                 break;
             }
@@ -222,13 +228,12 @@ impl ActiveBlocks {
         }
         books.blocks -= u64::from(request.own);
         for &block in request.shared.iter().rev() {
-            let key = (block, instance as u32);
-            let Some(owned) = self.owned.get_mut(&key) else { continue };
+            let Some(owned) = self.owned[instance].get_mut(block.into()) else { continue };
             owned.owners -= 1;
             if owned.owners == 0 {
                 books.weight -= owned.weight;
                 books.blocks -= 1;
-                self.owned.remove(&key);
+                self.owned[instance].remove(block.into());
                 self.holders.remove(block, instance);
             }
         }

@@ -1,7 +1,7 @@
 //! Which instances hold which blocks, and how far a prompt is held by each: one walk over the prompt's blocks answers for
 //! all instances.
 
-use rustc_hash::FxHashMap;
+use crate::collections::PagedMap;
 
 /// The most instances of a block that are kept as a list; more are kept as bits.
 const MOST_LISTED: usize = 4;
@@ -15,13 +15,19 @@ enum Set {
     Bits(Box<[u64]>),
 }
 
+impl Default for Set {
+    fn default() -> Self {
+        Self::Few { len: 0, of: [0; MOST_LISTED] }
+    }
+}
+
 /// The instances that hold each block.
 #[derive(Debug)]
 pub(super) struct Holders {
     /// The number of instances.
     instances: usize,
     /// By block.
-    sets: FxHashMap<u32, Set>,
+    sets: PagedMap<Set>,
     /// During a walk: the instances that hold all blocks so far.
     alive: Vec<u64>,
     /// During a walk: a listed set as bits.
@@ -32,13 +38,13 @@ impl Holders {
     /// No block is held by any of `instances` instances.
     pub(super) fn new(instances: usize) -> Self {
         let words = instances.div_ceil(64);
-        Self { instances, sets: FxHashMap::default(), alive: vec![0; words], listed: vec![0; words] }
+        Self { instances, sets: PagedMap::default(), alive: vec![0; words], listed: vec![0; words] }
     }
 
     /// Adds an instance to the holders of a block.
     pub(super) fn insert(&mut self, block: u32, instance: usize) {
         let words = self.alive.len();
-        let set = self.sets.entry(block).or_insert(Set::Few { len: 0, of: [0; MOST_LISTED] });
+        let set = self.sets.get_or_default(block.into());
         match set {
             Set::Few { len, of } => {
                 let used = usize::from(*len);
@@ -62,7 +68,7 @@ impl Holders {
 
     /// Removes an instance from the holders of a block.
     pub(super) fn remove(&mut self, block: u32, instance: usize) {
-        let Some(set) = self.sets.get_mut(&block) else { return };
+        let Some(set) = self.sets.get_mut(block.into()) else { return };
         let empty = match set {
             Set::Few { len, of } => {
                 let used = usize::from(*len);
@@ -78,7 +84,7 @@ impl Holders {
             }
         };
         if empty {
-            self.sets.remove(&block);
+            self.sets.remove(block.into());
         }
     }
 
@@ -92,7 +98,7 @@ impl Holders {
             *word = if above >= 64 { u64::MAX } else { (1 << above) - 1 };
         }
         for block in path {
-            let Some(set) = block.and_then(|block| self.sets.get(&block)) else { break };
+            let Some(set) = block.and_then(|block| self.sets.get(block.into())) else { break };
             let bits = match set {
                 Set::Bits(bits) => bits,
                 Set::Few { len, of } => {
@@ -180,6 +186,6 @@ mod tests {
         (0..70).for_each(|instance| holders.remove(3, instance));
         holders.insert(4, 1);
         holders.remove(4, 1);
-        assert!(holders.sets.is_empty());
+        assert_eq!(holders.sets.len(), 0);
     }
 }

@@ -3,9 +3,8 @@
 //! The index learns from the router's own decisions or from events of the instances, and does not look into their
 //! memory. With a capacity it forgets the least recently learned blocks of an instance, whatever the instance evicts.
 
-use rustc_hash::FxHashMap;
-
 use super::holders::Holders;
+use crate::collections::PagedMap;
 
 /// The blocks that a router believes each instance to hold.
 #[derive(Debug)]
@@ -56,7 +55,7 @@ struct Recent {
     /// The most keys.
     most: u64,
     /// The entry of each key.
-    entries: FxHashMap<u64, u32>,
+    entries: PagedMap<u32>,
     /// The list: the key, the entry touched before it and the one touched after it.
     list: Vec<(u64, u32, u32)>,
     /// The entry touched first.
@@ -68,12 +67,12 @@ struct Recent {
 impl Recent {
     /// No keys.
     fn new(most: u64) -> Self {
-        Self { most, entries: FxHashMap::default(), list: Vec::new(), oldest: END, newest: END }
+        Self { most, entries: PagedMap::default(), list: Vec::new(), oldest: END, newest: END }
     }
 
     /// Makes a key the one touched last. Returns the key touched first, if it is one too many and forgotten.
     fn touch(&mut self, key: u64) -> Option<u64> {
-        if let Some(&entry) = self.entries.get(&key) {
+        if let Some(&entry) = self.entries.get(key) {
             self.unlink(entry);
             self.append(entry, key);
             return None;
@@ -87,7 +86,7 @@ impl Recent {
         }
         let entry = self.oldest;
         let forgotten = self.list[entry as usize].0;
-        self.entries.remove(&forgotten);
+        self.entries.remove(forgotten);
         self.unlink(entry);
         self.entries.insert(key, entry);
         self.append(entry, key);
