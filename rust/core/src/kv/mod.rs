@@ -21,7 +21,6 @@ mod shared_copies;
 mod store;
 mod swap_space;
 mod tree;
-mod tree_copies;
 
 pub(crate) use block_size::BlockSize;
 pub(crate) use block_table::BlockTable;
@@ -36,4 +35,4 @@ pub use pool::{BlockPool, OutOfBlocks};
 pub use prefixes::Prefixes;
 pub(crate) use residency::{Account, Residency, Tier};
 pub(crate) use store::KvStore;
-pub(crate) use tree_copies::{CopyLog, TreeCopies};
+pub(crate) use tree::NodeId;

@@ -38,7 +38,7 @@ impl Effects<'_> {
             0
         };
         self.note_admission(slot, candidate.phase == Phase::Received, computes, now);
-        if self.on.tier.is_some() {
+        if self.on.tiers.chunks.is_some() {
             rare();
             self.observe_load(slot, first, now);
         }
@@ -124,7 +124,7 @@ impl Effects<'_> {
         self.load_prefix(slot, offer, hits, hit);
         self.on.batch.admit(slot, &mut self.on.requests);
         self.schedule(slot, offer.tokens as u32, offer.part);
-        if self.on.tier.is_some() {
+        if self.on.tiers.chunks.is_some() {
             rare();
             self.admit_to_tier(slot, Wanted { cached: hit, loaded, sync: true }, now);
         }

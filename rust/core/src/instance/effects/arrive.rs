@@ -28,7 +28,7 @@ impl Effects<'_> {
         } else {
             self.on.queues.waiting_mut().push_arrival(request, self.trace)
         };
-        if let Some(tier) = self.on.tier.as_deref_mut() {
+        if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
             rare();
             tier.join_queue(request);
         }

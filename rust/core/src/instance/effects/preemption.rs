@@ -139,7 +139,7 @@ impl Effects<'_> {
         if self.on.transfers.has_admitted() {
             self.on.transfers.preempt(state.request);
         }
-        if let Some(tier) = self.on.tier.as_deref_mut() {
+        if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
             tier.preempt(slot);
         }
         let computed = state.computed;

@@ -51,7 +51,7 @@ impl Stages<'_> {
             return;
         }
         let (mut hits, mut admitted) = (Hits::default(), false);
-        let passes = self.effects.settings.limits.prompts || self.effects.tier.is_some();
+        let passes = self.effects.settings.limits.prompts || self.effects.tiers.chunks.is_some();
         let mut passed = passes.then(PassedOver::default);
         let ends = self.ends_admissions();
         while self.budget() > 0 || ends {
@@ -158,7 +158,7 @@ impl Stages<'_> {
             return Some(self.candidate_in(slot));
         }
         if seated
-            && self.effects.tier.is_some()
+            && self.effects.tiers.chunks.is_some()
             && let Some(slot) = self.first_loaded()
         {
             rare();
@@ -272,7 +272,7 @@ impl Stages<'_> {
         let &Candidate { owner, target, .. } = candidate;
         self.effects.kv.find(owner, target, hits);
         let hit = hits.len() * self.effects.settings.block.tokens();
-        let load = if self.effects.kv.copies().is_some() {
+        let load = if self.effects.tiers.tree.is_some() {
             self.look_up_on_host(hits)
         } else {
             self.look_up(candidate, hit)

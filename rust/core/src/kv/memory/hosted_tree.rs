@@ -82,6 +82,11 @@ impl Memory {
         if let Caching::Tree(tree) = &mut self.caching { tree.nodes.take_at_once() } else { Vec::new() }
     }
 
+    /// Checks the accounts of a tree. See [`RadixTree::check_accounts`].
+    pub(crate) fn check_accounts(&self) {
+        self.caching.tree().into_iter().for_each(RadixTree::check_accounts);
+    }
+
     /// Blocks in the host's memory.
     pub(crate) fn on_host(&self) -> u64 {
         self.caching.tree().map_or(0, RadixTree::on_host)

@@ -110,6 +110,24 @@ impl RadixTree {
         self.path(end).find(|&id| self.node(id).places.gpu).unwrap_or_default()
     }
 
+    /// Checks that the accounts of blocks are the sums of what nodes say.
+    ///
+    /// # Panics
+    ///
+    /// If one differs: a bug in the engine.
+    pub(crate) fn check_accounts(&self) {
+        let sum = |has: fn(&Node) -> bool| {
+            self.nodes.iter().filter(|node| has(node)).map(Node::blocks).sum::<u64>()
+        };
+        let said = (sum(|node| node.places.gpu), sum(|node| node.places.gpu && node.locks == 0));
+        assert_eq!(
+            said,
+            (self.blocks, self.unlocked),
+            "Invariant: the blocks of a tree on the GPU are its nodes'"
+        );
+        assert_eq!(sum(|node| node.places.host), self.on_host(), "Invariant: those on the host are, too");
+    }
+
     // -- insertions and loads ---------------------------------------------------------------
 
     /// A request inserts a node that the tree has. `counts`: it has not before.

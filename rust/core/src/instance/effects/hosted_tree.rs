@@ -5,21 +5,22 @@ use crate::hint::rare;
 use crate::instance::Instance;
 use crate::instance::observers::Fact;
 use crate::instance::request::{Phase, Slot};
-use crate::kv::{Hits, Memory, TreeCopies};
+use crate::instance::tiers::TreeTier;
+use crate::kv::{Hits, Memory};
 use crate::time::Ticks;
 
 impl Effects<'_> {
     /// Changes the copies of a tree and its memory, if the host has it, too.
-    fn with_copies<T>(&mut self, change: impl FnOnce(&mut TreeCopies, &mut Memory) -> T) -> Option<T> {
-        let (copies, memory) = self.on.kv.copies_mut()?;
+    fn with_copies<T>(&mut self, change: impl FnOnce(&mut TreeTier, &mut Memory) -> T) -> Option<T> {
+        let tree = self.on.tiers.tree.as_deref_mut()?;
         rare();
-        Some(change(copies, memory))
+        Some(change(tree, self.on.kv.gpu_mut()))
     }
 
     /// Begins to form a step at `now`. One that is decided ahead sees the copies that had ended as the step before it started.
     pub(super) fn open_copies(&mut self, now: Ticks) {
         let seen = self.seen_copies(now);
-        self.with_copies(|copies, memory| copies.open(now, seen, memory));
+        self.with_copies(|tree, memory| tree.open(now, seen, memory));
     }
 
     /// By when copies have ended that a step which is formed at `now` sees.
@@ -30,13 +31,13 @@ impl Effects<'_> {
 
     /// Loads what the host has of the prefix of a request that is admitted.
     pub(super) fn load_prefix(&mut self, slot: Slot, offer: &AdmissionOffer, hits: &Hits, cached: u32) {
-        let Instance { kv, requests, .. } = &mut *self.on;
-        let Some((copies, memory)) = kv.copies_mut() else { return };
+        let Instance { tiers, kv, requests, .. } = &mut *self.on;
+        let Some(tree) = tiers.tree.as_deref_mut() else { return };
         let state = &mut requests[slot];
         let loaded = offer.load.tokens();
-        let load =
-            (loaded > 0).then(|| (memory.load_prefix(hits, &mut state.blocks), u64::from(hits.on_host())));
-        copies.admit(state.request, (cached, loaded), load);
+        let load = (loaded > 0)
+            .then(|| (kv.gpu_mut().load_prefix(hits, &mut state.blocks), u64::from(hits.on_host())));
+        tree.admit(state.request, (cached, loaded), load);
     }
 
     /// Tells observers of the tokens that an admitted request has from the prefix cache and from the host.
@@ -47,7 +48,7 @@ impl Effects<'_> {
         hits: &Hits,
         now: Ticks,
     ) {
-        if self.on.kv.copies().is_none() {
+        if self.on.tiers.tree.is_none() {
             return;
         }
         rare();
@@ -56,13 +57,13 @@ impl Effects<'_> {
     }
 
     /// Begins the loads of the step that was formed.
-    pub(in crate::instance) fn begin_loads(&mut self, now: Ticks) {
-        self.with_copies(|copies, memory| copies.begin_loads(now, memory));
+    pub(in crate::instance) fn begin_loads(&mut self) {
+        self.with_copies(TreeTier::begin_loads);
     }
 
     /// Begins the forward pass of the step that was formed. Returns for how long it waits for copies.
     pub(in crate::instance) fn begin_forward(&mut self, now: Ticks) -> Ticks {
-        self.with_copies(TreeCopies::begin_forward).map_or(0, |begins| begins - now)
+        self.with_copies(TreeTier::begin_forward).map_or(0, |begins| begins - now)
     }
 
     /// Copies to the host what has been inserted, as a step ends; then inserts the chunks of its prompts that continue, which
@@ -73,12 +74,12 @@ impl Effects<'_> {
         }
         rare();
         let seen = self.seen_copies(now);
-        self.with_copies(|copies, memory| copies.flush(now, seen, memory));
+        self.with_copies(|tree, memory| tree.flush(now, seen, memory));
         for slot in self.on.queues.ahead_mut().take_continuing() {
             if self.on.requests[slot].phase == Phase::Prefilling {
                 self.insert_computed(slot);
             }
         }
-        self.with_copies(|copies, memory| copies.keep(memory));
+        self.with_copies(|tree, memory| tree.keep(memory));
     }
 }

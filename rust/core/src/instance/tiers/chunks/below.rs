@@ -11,11 +11,12 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::HostTier;
-use super::jobs::Job;
+use super::ChunkTier;
+use super::Copied;
 use super::prefetch::Prefetching;
 use crate::config::StoreLink;
 use crate::instance::request::Slot;
+use crate::instance::tiers::transfers::Job;
 use crate::kv::{Access, ContentOwner, Found, Link, Memory, SharedStore, StoredChunk};
 use crate::metrics::{StoreCopies, StoreStats};
 use crate::time::Ticks;
@@ -111,21 +112,21 @@ impl Below {
     }
 }
 
-impl HostTier {
+impl ChunkTier {
     /// Has a store be below the tier, if its settings have one.
     pub(in crate::instance) fn set_store(&mut self, stores: &[SharedStore]) {
         let below = |config: StoreLink| Box::new(Below::new(config, stores[config.store as usize].clone()));
-        self.links.below = self.rules.config.below.map(below);
+        self.below = self.rules.config.below.map(below);
     }
 
     /// Whether chunks are read from a store below the tier as a request is looked at for admission.
     pub(in crate::instance) fn reads_on_lookup(&self) -> bool {
-        self.links.below.as_deref().is_some_and(|below| below.prefetching.is_none())
+        self.below.as_deref().is_some_and(|below| below.prefetching.is_none())
     }
 
     /// Learns which copies between the tier and the store have ended by `now`.
     pub(super) fn learn_of_store(&mut self, now: Ticks) {
-        let Some(below) = &mut self.links.below else { return };
+        let Some(below) = &mut self.below else { return };
         for (_, copy) in below.take_ended(now) {
             if copy.writes {
                 self.store.end_load(&copy.keys, false);
@@ -144,7 +145,7 @@ impl HostTier {
         (tokens, cached): (u32, u32),
         memory: &Memory,
     ) -> bool {
-        let (size, now) = (self.rules.chunk_tokens(), self.step.row.start);
+        let (size, now) = (self.rules.chunk_tokens(), self.copies.step.row.start);
         let id = slot.and_then(|slot| self.uses.id(slot));
         let (chunks, first) = (self.rules.chunks_sought(tokens), cached / size);
         if id.is_some_and(|id| !self.uses.get(id).jobs.is_empty())
@@ -158,7 +159,7 @@ impl HostTier {
             if self.store.find(chunk.key) != Found::Missing {
                 continue;
             }
-            let Some(below) = self.links.below.as_deref_mut() else { return false };
+            let Some(below) = self.below.as_deref_mut() else { return false };
             let (access, fetched) = if let Some(id) = id {
                 self.uses.fetching(id)
             } else {
@@ -177,19 +178,19 @@ impl HostTier {
             found.push(chunk.key);
         }
         let any = !found.is_empty();
-        if let Some(below) = self.links.below.as_mut().filter(|_| any) {
+        if let Some(below) = self.below.as_mut().filter(|_| any) {
             below.found.push(found);
-            self.stats.peak_chunks = self.stats.peak_chunks.max(self.store.used());
+            self.copies.stats.peak_chunks = self.copies.stats.peak_chunks.max(self.store.used());
         }
         any
     }
 
     fn prefetching(&self) -> Option<&Prefetching> {
-        self.links.below.as_deref()?.prefetching.as_ref()
+        self.below.as_deref()?.prefetching.as_ref()
     }
 
     fn prefetching_mut(&mut self) -> Option<&mut Prefetching> {
-        self.links.below.as_deref_mut()?.prefetching.as_mut()
+        self.below.as_deref_mut()?.prefetching.as_mut()
     }
 
     /// Whether chunks are read from the store below as requests join the queue.
@@ -211,7 +212,7 @@ impl HostTier {
 
     /// Whether a request waits for its reads.
     pub(in crate::instance) fn awaits_reads(&self, request: RequestNumber) -> bool {
-        self.prefetching().is_some_and(|prefetching| prefetching.awaits(request, self.step.row.start))
+        self.prefetching().is_some_and(|prefetching| prefetching.awaits(request, self.copies.step.row.start))
     }
 
     /// Begins to read the chunks that the store has of a request's `tokens` tokens after what the prefix cache, with its
@@ -222,10 +223,10 @@ impl HostTier {
         (tokens, cached): (u32, u32),
         memory: &Memory,
     ) {
-        let (size, now) = (self.rules.chunk_tokens(), self.step.row.start);
+        let (size, now) = (self.rules.chunk_tokens(), self.copies.step.row.start);
         let places = cached / size..self.rules.chunks_sought(tokens);
         let chunks: Vec<_> = places.map(|at| self.rules.chunk(owner, at, memory)).collect();
-        let Some(below) = self.links.below.as_deref_mut() else { return };
+        let Some(below) = self.below.as_deref_mut() else { return };
         let Some(prefetching) = &mut below.prefetching else { return };
         let lacks = |chunk: &StoredChunk| self.store.find(chunk.key) == Found::Missing;
         let found =
@@ -248,12 +249,12 @@ impl HostTier {
         if let Some(prefetching) = &mut below.prefetching {
             prefetching.begin(request, sought, now, ends);
         }
-        self.stats.peak_chunks = self.stats.peak_chunks.max(self.store.used());
+        self.copies.stats.peak_chunks = self.copies.stats.peak_chunks.max(self.store.used());
     }
 
     /// Notes that a request is admitted, for which chunks may have been read before.
     pub(super) fn admit_early(&mut self, id: u32, request: RequestNumber) {
-        let Some(below) = &mut self.links.below else { return };
+        let Some(below) = &mut self.below else { return };
         if let Some(prefetching) = &mut below.prefetching {
             prefetching.admit(request);
         }
@@ -271,43 +272,45 @@ impl HostTier {
     }
 
     /// Writes the chunks of a copy that has ended to the store, as far as that lacks them and has room.
-    pub(super) fn write_down(&mut self, job: &Job, keys: &[u64], now: Ticks) {
-        let Some(below) = &mut self.links.below else { return };
+    pub(super) fn write_down(&mut self, job: &Job<Copied>, keys: &[u64], now: Ticks) {
+        let Some(below) = &mut self.below else { return };
         let taken = below.write(keys, self.rules.config.chunk_blocks, now);
         let chunks: Vec<StoredChunk> =
-            job.chunks.iter().filter(|chunk| taken.contains(&chunk.key)).copied().collect();
+            job.of.chunks.iter().filter(|chunk| taken.contains(&chunk.key)).copied().collect();
         self.store.hold(&chunks);
     }
 
     /// Sends the reads that the lookups of the step which was formed have begun.
     pub(super) fn send_reads(&mut self) {
-        let now = self.step.row.start;
-        if let Some(below) = &mut self.links.below {
+        let now = self.copies.step.row.start;
+        if let Some(below) = &mut self.below {
             below.read(self.rules.config.chunk_blocks, now);
         }
     }
 
     /// When the next copy from the store ends, for which requests may wait.
     pub(super) fn next_read_end(&self) -> Option<Ticks> {
-        let below = self.links.below.as_deref()?;
+        let below = self.below.as_deref()?;
         let read = below.open.iter().find(|(_, copy)| !copy.writes).map(|(&(ends, _), _)| ends);
-        let stop =
-            below.prefetching.as_ref().and_then(|prefetching| prefetching.next_stop(self.step.row.start));
+        let stop = below
+            .prefetching
+            .as_ref()
+            .and_then(|prefetching| prefetching.next_stop(self.copies.step.row.start));
         read.into_iter().chain(stop).min()
     }
 
     /// Chunks in the store below, those that are being written among them.
     pub(in crate::instance) fn chunks_below(&self) -> u64 {
-        self.links.below.as_deref().map_or(0, |below| below.store.get().used())
+        self.below.as_deref().map_or(0, |below| below.store.get().used())
     }
 
     /// The counters of copies to the store and back.
     pub(crate) fn store_copies(&self) -> Option<StoreCopies> {
-        self.links.below.as_deref().map(|below| below.stats.clone())
+        self.below.as_deref().map(|below| below.stats.clone())
     }
 
     /// The number of the store below, and the counters of all its copies.
     pub(crate) fn store_stats(&self) -> Option<(u32, StoreStats)> {
-        self.links.below.as_deref().map(|below| (below.stats.store, below.store.get().stats()))
+        self.below.as_deref().map(|below| (below.stats.store, below.store.get().stats()))
     }
 }

@@ -17,7 +17,7 @@ impl Stages<'_> {
 
     /// Where no step could be formed, has it be tried again as a copy of a tree ends.
     pub(super) fn await_copies(&mut self) {
-        let Some(copies) = self.effects.kv.copies() else { return };
+        let Some(copies) = self.effects.tiers.tree.as_deref() else { return };
         rare();
         self.draft.retry_at = [copies.next_end(), self.draft.retry_at].into_iter().flatten().min();
     }
@@ -25,7 +25,7 @@ impl Stages<'_> {
     /// For how many steps of a run the copies of a tree change nothing: up to the one after which a step sees the end of one,
     /// and before one that would have to copy to the host what it evicts.
     pub(super) fn steps_before_tree_changes(&self, run: &Run) -> u64 {
-        let Some(copies) = self.effects.kv.copies() else { return run.steps };
+        let Some(copies) = self.effects.tiers.tree.as_deref() else { return run.steps };
         // What has been inserted is copied as the step ends.
         let mut steps = if self.effects.kv.gpu().written() > 0 { 1 } else { run.steps };
         if copies.writes_evicted() {
