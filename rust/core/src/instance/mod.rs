@@ -159,8 +159,8 @@ impl Instance {
     }
 
     /// Has the stores be below the tiers whose settings have them.
-    pub(crate) fn set_store(&mut self, stores: &[SharedStore]) {
-        self.tiers.set_store(stores);
+    pub(crate) fn set_store(&mut self, config: &InstanceConfig, stores: &[SharedStore]) {
+        self.tiers.set_store(config, stores);
     }
 
     /// The number of the store below its tier, and the counters of that.

@@ -32,6 +32,10 @@ impl Effects<'_> {
             rare();
             tier.join_queue(request);
         }
+        if let Some(tree) = self.on.tiers.tree.as_deref_mut() {
+            rare();
+            tree.join_queue(request);
+        }
         let waiting = self.waiting();
         self.on.observers.stats.occupancy.note_waiting(waiting);
         self.recorder.columns.instance[row] = self.on.settings.index;

@@ -162,6 +162,9 @@ impl Effects<'_> {
         self.on.kv.release_preempted(seen, &mut state.blocks);
         state.computed = 0;
         state.phase = Phase::Preempted;
+        if let Some(tree) = self.on.tiers.tree.as_deref_mut() {
+            tree.join_queue_again(slot);
+        }
         if let Some(mut ranks) = self.ranks() {
             ranks.move_to(slot, List::Queued, now);
         } else {

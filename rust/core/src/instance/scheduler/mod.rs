@@ -119,6 +119,7 @@ impl<'a> Stages<'a> {
             if preempted {
                 rare();
                 self.effects.requeue_after_step();
+                self.effects.begin_reads_again(now);
             }
             let batch = &self.effects.batch;
             let formed = (decodes && batch.decode_set().len() > 0) || batch.runs_chunks();

@@ -120,8 +120,7 @@ impl Stages<'_> {
     /// Ends a step that computes no tokens in the tier, if there is one. Returns whether another step follows at once.
     pub(super) fn passes_step(&mut self) -> bool {
         if self.effects.tiers.chunks.is_none() {
-            self.await_copies();
-            return false;
+            return self.await_copies();
         }
         rare();
         let (next, waits) = match self.effects.pass_tier_step(&self.draft.preempted, self.draft.now) {

@@ -9,6 +9,7 @@ mod transfers;
 mod tree;
 
 pub(in crate::instance) use chunks::{ChunkTier, Wanted};
+use transfers::StoreLinks;
 pub use transfers::{TierJob, TierLog, TierStep};
 pub(in crate::instance) use tree::TreeTier;
 
@@ -42,10 +43,18 @@ impl Tiers {
     }
 
     /// Has the stores be below the tier, if its settings have one.
-    pub(super) fn set_store(&mut self, stores: &[SharedStore]) {
+    pub(super) fn set_store(&mut self, config: &InstanceConfig, stores: &[SharedStore]) {
         if let Some(chunks) = self.chunks.as_deref_mut() {
             chunks.set_store(stores);
         }
+        if let (Some(tree), Some(tier)) = (self.tree.as_deref_mut(), &config.tier) {
+            tree.set_store(tier, config.block_tokens, stores);
+        }
+    }
+
+    fn store_links(&self) -> Option<&StoreLinks> {
+        let of_chunks = self.chunks.as_deref().and_then(ChunkTier::store_links);
+        of_chunks.or_else(|| self.tree.as_deref().and_then(TreeTier::store_links))
     }
 
     /// For how long the loads of the step that was formed hold up its forward pass, which takes `compute` ticks by itself.
@@ -61,7 +70,7 @@ impl Tiers {
 
     /// Chunks in the store below, those that are being written among them.
     pub(super) fn held_below(&self) -> u64 {
-        self.chunks.as_deref().map_or(0, ChunkTier::chunks_below)
+        self.store_links().map_or(0, StoreLinks::used)
     }
 
     /// The counters so far.
@@ -72,12 +81,12 @@ impl Tiers {
 
     /// The counters of copies to the store and back.
     pub(super) fn store_copies(&self) -> Option<StoreCopies> {
-        self.chunks.as_deref().and_then(ChunkTier::store_copies)
+        self.store_links().map(|links| links.stats.clone())
     }
 
     /// The number of the store below, and the counters of all its copies.
     pub(super) fn store_stats(&self) -> Option<(u32, StoreStats)> {
-        self.chunks.as_deref().and_then(ChunkTier::store_stats)
+        self.store_links().map(StoreLinks::totals)
     }
 
     /// The recorded steps and copies, and forgets them.

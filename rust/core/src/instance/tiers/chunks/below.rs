@@ -16,9 +16,8 @@ use super::Copied;
 use super::prefetch::Prefetching;
 use crate::config::StoreLink;
 use crate::instance::request::Slot;
-use crate::instance::tiers::transfers::Job;
-use crate::kv::{Access, ContentOwner, Found, Link, Memory, SharedStore, StoredChunk};
-use crate::metrics::{StoreCopies, StoreStats};
+use crate::instance::tiers::transfers::{Job, StoreLinks};
+use crate::kv::{Access, ContentOwner, Found, Memory, SharedStore, StoredChunk};
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
 
@@ -40,9 +39,7 @@ pub(super) struct Copy {
 /// The store below a tier, as one instance uses it.
 #[derive(Debug)]
 pub(super) struct Below {
-    store: SharedStore,
-    /// The links to the store and back.
-    links: [Link; 2],
+    links: StoreLinks,
     /// The copies under way, by their end and in the order in which they were sent.
     open: BTreeMap<(Ticks, u64), Copy>,
     sent: u64,
@@ -52,55 +49,33 @@ pub(super) struct Below {
     prefetching: Option<Prefetching>,
     /// The chunks that the lookups of each request have found in the step that is formed.
     found: Vec<Vec<u64>>,
-    stats: StoreCopies,
 }
 
 impl Below {
-    fn new(config: StoreLink, store: SharedStore) -> Self {
-        Self {
-            store,
-            links: [config.write, config.read].map(Link::new),
-            open: BTreeMap::new(),
-            sent: 0,
-            early: FxHashMap::default(),
-            prefetching: config.prefetch.map(Prefetching::new),
-            found: Vec::new(),
-            stats: StoreCopies { store: config.store, ..StoreCopies::default() },
-        }
-    }
-
     fn open(&mut self, ends: Ticks, copy: Copy) {
         self.open.insert((ends, self.sent), copy);
         self.sent += 1;
     }
 
     /// Writes those of some chunks that the store lacks and has room for. Returns their keys.
-    fn write(&mut self, keys: &[u64], chunk_blocks: u32, now: Ticks) -> Vec<u64> {
-        let mut store = self.store.get();
-        let taken = store.put(keys, now);
-        if taken.is_empty() {
-            return taken;
+    fn write(&mut self, keys: &[u64], now: Ticks) -> Vec<u64> {
+        let (taken, ends) = self.links.write(keys, now);
+        if !taken.is_empty() {
+            self.open(ends, Copy { keys: taken.clone(), writes: true });
         }
-        let blocks = taken.len() as u64 * u64::from(chunk_blocks);
-        let ends = store.write(&taken, blocks, &mut self.links[0], now).ends;
-        drop(store);
-        self.stats.written_blocks += blocks;
-        self.open(ends, Copy { keys: taken.clone(), writes: true });
         taken
     }
 
     /// Reads the chunks that lookups have found.
-    fn read(&mut self, chunk_blocks: u32, now: Ticks) {
+    fn read(&mut self, now: Ticks) {
         for keys in std::mem::take(&mut self.found) {
-            self.read_keys(keys, chunk_blocks, now);
+            self.read_keys(keys, now);
         }
     }
 
     /// Reads chunks in one copy. Returns when it ends.
-    fn read_keys(&mut self, keys: Vec<u64>, chunk_blocks: u32, now: Ticks) -> Ticks {
-        let blocks = keys.len() as u64 * u64::from(chunk_blocks);
-        let ends = self.store.get().read(&keys, blocks, &mut self.links[1], now).ends;
-        self.stats.read_blocks += blocks;
+    fn read_keys(&mut self, keys: Vec<u64>, now: Ticks) -> Ticks {
+        let ends = self.links.read(&keys, now);
         self.open(ends, Copy { keys, writes: false });
         ends
     }
@@ -115,7 +90,16 @@ impl Below {
 impl ChunkTier {
     /// Has a store be below the tier, if its settings have one.
     pub(in crate::instance) fn set_store(&mut self, stores: &[SharedStore]) {
-        let below = |config: StoreLink| Box::new(Below::new(config, stores[config.store as usize].clone()));
+        let below = |config: StoreLink| {
+            Box::new(Below {
+                links: StoreLinks::new(config, self.rules.config.chunk_blocks, stores),
+                open: BTreeMap::new(),
+                sent: 0,
+                early: FxHashMap::default(),
+                prefetching: config.prefetch.map(Prefetching::new),
+                found: Vec::new(),
+            })
+        };
         self.below = self.rules.config.below.map(below);
     }
 
@@ -167,11 +151,11 @@ impl ChunkTier {
                 (&mut early.access, &mut early.fetched)
             };
             // Chunks that evict each other from the tier would be read without end.
-            if fetched.contains(&at) || !below.store.get().look_up(chunk.key, now) {
+            if fetched.contains(&at) || !below.links.has(chunk.key, now) {
                 break;
             }
             if self.store.store(&[chunk], access).is_none() {
-                below.stats.refused_reads += 1;
+                below.links.stats.refused_reads += 1;
                 break;
             }
             fetched.push(at);
@@ -229,8 +213,7 @@ impl ChunkTier {
         let Some(below) = self.below.as_deref_mut() else { return };
         let Some(prefetching) = &mut below.prefetching else { return };
         let lacks = |chunk: &StoredChunk| self.store.find(chunk.key) == Found::Missing;
-        let found =
-            prefetching.wanted(&chunks, size, lacks, |chunk| below.store.get().look_up(chunk.key, now));
+        let found = prefetching.wanted(&chunks, size, lacks, |chunk| below.links.has(chunk.key, now));
         if found.is_empty() {
             return;
         }
@@ -239,11 +222,11 @@ impl ChunkTier {
         let mut ends = now;
         for chunk in found {
             if self.store.store(&[chunk], &mut early.access).is_none() {
-                below.stats.refused_reads += 1;
+                below.links.stats.refused_reads += 1;
                 break;
             }
             early.fetched.push(chunk.at);
-            ends = below.read_keys(vec![chunk.key], self.rules.config.chunk_blocks, now);
+            ends = below.read_keys(vec![chunk.key], now);
         }
         below.early.insert(request, early);
         if let Some(prefetching) = &mut below.prefetching {
@@ -274,7 +257,7 @@ impl ChunkTier {
     /// Writes the chunks of a copy that has ended to the store, as far as that lacks them and has room.
     pub(super) fn write_down(&mut self, job: &Job<Copied>, keys: &[u64], now: Ticks) {
         let Some(below) = &mut self.below else { return };
-        let taken = below.write(keys, self.rules.config.chunk_blocks, now);
+        let taken = below.write(keys, now);
         let chunks: Vec<StoredChunk> =
             job.of.chunks.iter().filter(|chunk| taken.contains(&chunk.key)).copied().collect();
         self.store.hold(&chunks);
@@ -284,7 +267,7 @@ impl ChunkTier {
     pub(super) fn send_reads(&mut self) {
         let now = self.copies.step.row.start;
         if let Some(below) = &mut self.below {
-            below.read(self.rules.config.chunk_blocks, now);
+            below.read(now);
         }
     }
 
@@ -299,18 +282,8 @@ impl ChunkTier {
         read.into_iter().chain(stop).min()
     }
 
-    /// Chunks in the store below, those that are being written among them.
-    pub(in crate::instance) fn chunks_below(&self) -> u64 {
-        self.below.as_deref().map_or(0, |below| below.store.get().used())
-    }
-
-    /// The counters of copies to the store and back.
-    pub(crate) fn store_copies(&self) -> Option<StoreCopies> {
-        self.below.as_deref().map(|below| below.stats.clone())
-    }
-
-    /// The number of the store below, and the counters of all its copies.
-    pub(crate) fn store_stats(&self) -> Option<(u32, StoreStats)> {
-        self.below.as_deref().map(|below| (below.stats.store, below.store.get().stats()))
+    /// The links to the store below, if there is one.
+    pub(in crate::instance::tiers) fn store_links(&self) -> Option<&StoreLinks> {
+        self.below.as_deref().map(|below| &below.links)
     }
 }

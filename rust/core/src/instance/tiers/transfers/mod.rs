@@ -8,6 +8,7 @@ mod jobs;
 mod log;
 mod overlap;
 mod step;
+mod store;
 
 pub(super) use jobs::{Job, Kind};
 pub use log::{TierJob, TierLog, TierStep};
@@ -20,6 +21,7 @@ use crate::trace::RequestNumber;
 use jobs::Jobs;
 use log::StepLog;
 use step::FormedStep;
+pub(super) use store::StoreLinks;
 
 /// The copies of an instance. `P`: what a copy is of.
 #[derive(Debug)]

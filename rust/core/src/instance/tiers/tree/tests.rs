@@ -81,7 +81,8 @@ fn a_step_waits_for_what_it_evicts_and_loads_after_what_made_room_for_the_loads(
     memory.use_found(&mut hits);
     memory.adopt(&hits, &mut table);
     let end = memory.load_prefix(&hits, &mut table);
-    tier.admit(RequestNumber(0), (0, 3), Some((end, 3)));
+    tier.load(end, 3);
+    assert_eq!(tier.admit(RequestNumber(0), (0, 3)), 0, "no store is below the host");
     serve(&mut memory, 2, 7);
     memory.make_room(7);
     tier.begin_loads(&mut memory);
