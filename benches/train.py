@@ -6,10 +6,14 @@ replays and prints nothing.
 
 from __future__ import annotations
 
+import dataclasses
+
 from end_to_end import WORKLOAD, reasoning
 
 import paceline
 from paceline import policies
+from paceline.policy import Host, PrefixCache
+from paceline.speculation import AcceptanceLength, Draft, Speculation
 
 
 def main() -> None:
@@ -28,15 +32,23 @@ def main() -> None:
 
     paceline.replay(synthesized(10_000, 1_800.0), eight, policies.vllm())
     paceline.replay(synthesized(2_000, 60.0), eight, policies.vllm(), leap=False)
-    paceline.replay(synthesized(5_000, 60.0), eight, policies.vllm(prefix_caching=True))
     for policy in (
+        policies.vllm(prefix_caching=True),
+        policies.vllm(prefix_caching=PrefixCache(tiers=[Host(gib=64)])),
+        policies.disaggregated(prefill=4, decode=4),
+        policies.layered_prefill(layers=32),
         policies.vllm_v0(),
         policies.sglang(),
+        policies.sglang(overlap_schedule=True),
+        policies.tensorrt_llm(),
         policies.sarathi(),
         policies.orca(),
         policies.llumnix(),
     ):
         paceline.replay(synthesized(5_000, 60.0), eight, policy)
+    speculation = Speculation(tokens=3, acceptance=AcceptanceLength(2.5), draft=Draft())
+    drafting = dataclasses.replace(instance, speculation=speculation)
+    paceline.replay(synthesized(5_000, 60.0), paceline.Cluster(8 * [drafting]))
     trace, cluster = reasoning(5_000, 10.0)
     for policy in (
         policies.pascal(migration="never"),

@@ -38,6 +38,26 @@ impl Content {
     }
 }
 
+/// Contents of blocks that follow one another in a sequence: their keys follow one another, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Contents {
+    pub(super) first: Content,
+    pub(super) count: u32,
+}
+
+impl Contents {
+    /// A content alone.
+    #[cfg(test)]
+    pub(super) fn one(content: Content) -> Self {
+        Self { first: content, count: 1 }
+    }
+
+    /// Each of them, in order.
+    pub(super) fn iter(self) -> impl Iterator<Item = Content> {
+        (0..u64::from(self.count)).map(move |at| Content(self.first.0 + at))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +71,12 @@ mod tests {
         for position in [0, 7] {
             assert_eq!(Content::own(TraceRow(0), position).number(), None);
         }
+    }
+
+    #[test]
+    fn contents_that_follow_one_another_are_those_of_numbers_and_positions_that_do() {
+        let all = |first| Contents { first, count: 3 }.iter().collect::<Vec<_>>();
+        assert_eq!(all(Content::shared(7)), [7, 8, 9].map(Content::shared));
+        assert_eq!(all(Content::own(TraceRow(2), 4)), [4, 5, 6].map(|at| Content::own(TraceRow(2), at)));
     }
 }

@@ -30,15 +30,17 @@ impl FirstCopies {
         self.pages.resize(contents.div_ceil(PAGE).max(self.pages.len()), None);
     }
 
-    /// The first copy of a content, or `NONE`.
-    pub(super) fn get(&self, number: usize) -> u32 {
-        self.pages[number / PAGE].as_ref().map_or(NONE, |page| page.0[number % PAGE])
+    /// The first copies of contents from `number` on, at most `most` of them and of one page; none if the page has none.
+    pub(super) fn firsts(&self, number: usize, most: usize) -> &[u32] {
+        let at = number % PAGE;
+        self.pages[number / PAGE].as_ref().map_or(&[], |page| &page.0[at..PAGE.min(at + most)])
     }
 
-    /// The place for the first copy of a content.
-    pub(super) fn get_mut(&mut self, number: usize) -> &mut u32 {
+    /// The places for the first copies of contents from `number` on, at most `most` of them and of one page.
+    pub(super) fn firsts_mut(&mut self, number: usize, most: usize) -> &mut [u32] {
+        let at = number % PAGE;
         let page = self.pages[number / PAGE].get_or_insert_with(|| Box::new(Page([NONE; PAGE])));
-        &mut page.0[number % PAGE]
+        &mut page.0[at..PAGE.min(at + most)]
     }
 
     /// How many pages have a copy.

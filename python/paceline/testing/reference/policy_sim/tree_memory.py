@@ -188,7 +188,9 @@ class TreeMemory(Memory):
         self._insert(request, counted=0)
 
     def _insert(self, request: Request, counted: int) -> None:
-        names = self._names(request, request.computed)
+        # The KV of a token that a decision does not know yet is in no prefix.
+        computed = request.computed - request.hidden
+        names = self._names(request, computed)
         blocks = request.blocks[: len(names)]
         node, _ = self.tree.insert(names, blocks, counted)
         prompt = request.spec.prompt_tokens // self._block_tokens
@@ -199,11 +201,11 @@ class TreeMemory(Memory):
         self.tree.unlock(self._nodes[request])
         self.tree.lock(node)
         self._nodes[request], request.known = node, len(names)
-        self._inserted[request] = request.computed
+        self._inserted[request] = computed
 
     def release(self, request: Request) -> None:
         """Insert what a request has computed since its latest insertion, and free its blocks."""
-        if request.computed > self._inserted.get(request, 0):
+        if request.computed - request.hidden > self._inserted.get(request, 0):
             self.insert(request)
         self.preempt(request)
 

@@ -273,16 +273,13 @@ impl<'a> Stages<'a> {
                     self.effects.pause_decode_set(now);
                     return false;
                 }
-                Stage::Decodes { sits_out: true, .. } if self.decodes_sit_out() => {
+                Stage::Decodes { sits_out, .. }
+                    if sits_out && self.decodes_sit_out() || self.awaits_departures() =>
+                {
                     rare();
                     let now = self.draft.now;
                     self.effects.evict_unheld();
                     self.effects.pause_decode_set(now);
-                    return false;
-                }
-                Stage::Decodes { .. } if self.awaits_departures() => {
-                    rare();
-                    self.effects.evict_unheld();
                     return false;
                 }
                 Stage::Decodes { charged, seated, over_prefills, .. } => {

@@ -195,7 +195,7 @@ impl Memory {
         if let Caching::Blocks(cache) = &mut self.caching {
             rare();
             let before = self.unassigned.len();
-            self.unassigned.extend((0..blocks).map(|_| cache.take()));
+            cache.take(blocks, &mut self.unassigned);
             self.given.iter_mut().for_each(|given| given.extend_from_slice(&self.unassigned[before..]));
         }
         self.check();
@@ -214,7 +214,7 @@ impl Memory {
             rare();
             let listed = table.listed_mut();
             let before = listed.blocks.len();
-            listed.blocks.extend((0..blocks).map(|_| cache.take()));
+            cache.take(blocks, &mut listed.blocks);
             self.given.iter_mut().for_each(|given| given.extend_from_slice(&listed.blocks[before..]));
         }
         self.check();
@@ -229,10 +229,7 @@ impl Memory {
             self.find_in_tree(owner, tokens - 1, hits);
             return;
         };
-        for position in 0..(tokens - 1) / self.names.block_tokens {
-            let Some(block) = cache.find(self.names.content(owner, position)) else { break };
-            hits.blocks.push(block);
-        }
+        self.find_blocks(cache, (owner, tokens), |blocks| hits.blocks.extend_from_slice(blocks));
         if self.drops_last {
             hits.blocks.pop();
         }
@@ -245,9 +242,27 @@ impl Memory {
             self.find_in_tree(owner, tokens - 1, &mut hits);
             return hits.len();
         };
-        let found = |&position: &u32| cache.find(self.names.content(owner, position)).is_some();
-        let found = (0..(tokens - 1) / self.names.block_tokens).take_while(found).count() as u32;
-        found.saturating_sub(u32::from(self.drops_last))
+        self.find_blocks(cache, (owner, tokens), |_| {}).saturating_sub(u32::from(self.drops_last))
+    }
+
+    /// Finds the blocks of the longest cached prefix of a sequence of so many tokens, without its last one. Returns how many
+    /// there are, and tells of each of them.
+    fn find_blocks(
+        &self,
+        cache: &PrefixCache,
+        (owner, tokens): (ContentOwner, u32),
+        mut tell: impl FnMut(&[Block]),
+    ) -> u32 {
+        let (mut position, end) = (0, (tokens - 1) / self.names.block_tokens);
+        while position < end {
+            let contents = self.names.contents(owner, position, end);
+            let found = cache.find(contents, &mut tell);
+            position += found;
+            if found < contents.count {
+                break;
+            }
+        }
+        position
     }
 
     /// Number of different blocks in these tables.
@@ -288,9 +303,7 @@ impl Memory {
             self.adopt_from_tree(hits, table);
             return;
         };
-        for &block in &hits.blocks {
-            cache.touch(block);
-        }
+        cache.touch(&hits.blocks);
         self.pool.take(unheld).expect("Invariant: free blocks that are hit are counted");
         let listed = table.listed_mut();
         listed.blocks.extend_from_slice(&hits.blocks);
@@ -312,12 +325,13 @@ impl Memory {
     fn register_cached(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
         let full = self.known_blocks(owner, tokens);
         let listed = table.listed_mut();
-        for position in listed.registered..full {
-            let content = self.names.content(owner, position);
-            let Caching::Blocks(cache) = &mut self.caching else { return };
-            cache.register(listed.blocks[position as usize], content);
+        let Caching::Blocks(cache) = &mut self.caching else { return };
+        while listed.registered < full {
+            let at = listed.registered;
+            let contents = self.names.contents(owner, at, full);
+            listed.registered += contents.count;
+            cache.register(&listed.blocks[at as usize..listed.registered as usize], contents);
         }
-        listed.registered = listed.registered.max(full);
     }
 
     /// Assigns blocks to a request that has left the decode set, up to the table's
@@ -364,9 +378,7 @@ impl Memory {
         self.assign(owner, tokens, table);
         if let Caching::Blocks(cache) = &mut self.caching {
             if returns {
-                for &block in table.blocks() {
-                    cache.publish(block);
-                }
+                cache.publish(table.blocks());
             }
             let freed = cache.release(table.blocks().iter().rev().copied());
             self.pool.give_back(freed);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::SpeculationConfig;
-use crate::kv::content::Content;
+use crate::kv::content::{Content, Contents};
 use crate::kv::prefixes::Prefixes;
 use crate::trace::TraceRow;
 
@@ -58,11 +58,16 @@ impl Names {
 
     /// Content of the block at `position` of a request's sequence.
     pub(super) fn content(&self, owner: ContentOwner, position: u32) -> Content {
+        self.contents(owner, position, position + 1).first
+    }
+
+    /// Contents of the block at `position` of a request's sequence and of those behind it up to `end`, while their keys follow
+    /// one another.
+    pub(super) fn contents(&self, owner: ContentOwner, position: u32, end: u32) -> Contents {
         // With the token after it, a block is equal only to one that goes on equally.
         let named = position + u32::from(self.hashes_next);
-        match self.prefixes.shared(owner.row, owner.prompt, named) {
-            Some(number) => Content::shared(number),
-            None => Content::own(owner.row, position),
-        }
+        let (number, count) = self.prefixes.following(owner.row, owner.prompt, named, end - position);
+        let first = number.map_or_else(|| Content::own(owner.row, position), Content::shared);
+        Contents { first, count }
     }
 }
