@@ -51,7 +51,7 @@ impl Effects<'_> {
     }
 
     /// By when copies have ended that a step which is formed at `now` sees.
-    fn seen_copies(&self, now: Ticks) -> Ticks {
+    pub(in crate::instance) fn seen_copies(&self, now: Ticks) -> Ticks {
         let ahead = self.on.settings.scheduler.schedule_ahead;
         if ahead { self.on.queues.ahead().latest_start().min(now) } else { now }
     }

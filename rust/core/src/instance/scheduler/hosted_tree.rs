@@ -20,7 +20,9 @@ impl Stages<'_> {
     pub(super) fn await_copies(&mut self) -> bool {
         let Some(tree) = self.effects.tiers.tree.as_deref() else { return false };
         rare();
-        if tree.has_news(self.draft.now) {
+        // What has ended and was not seen as the step in flight began is seen now.
+        let seen = self.effects.seen_copies(self.draft.now);
+        if tree.has_news(self.draft.now) || tree.next_end().is_some_and(|end| end <= seen) {
             return true;
         }
         let next = [tree.next_end(), tree.next_stop(), self.draft.retry_at];
