@@ -86,8 +86,9 @@ impl<'a> Blocks<'a> {
         let prompt = self.trace.prompt_tokens[row];
         let found = (prompt - 1) / size;
         let computed = if self.lookup.answers { prompt + self.trace.output_tokens[row] - 1 } else { prompt };
-        used.extend((0..computed / size).map(|position| Used {
-            content: self.prefixes.shared(of, prompt, position),
+        let contents = self.prefixes.numbers(of, prompt, 0..computed / size);
+        used.extend(contents.zip(0..).map(|(content, position)| Used {
+            content,
             found_tokens: if position < found { size } else { 0 },
         }));
     }

@@ -59,7 +59,7 @@ impl Access {
     }
 
     /// The chunks that it accessed, the last of its sequence first.
-    pub(super) fn last_first(&self) -> impl Iterator<Item = (Chunk, Uses)> {
+    pub(super) fn last_first(&self) -> impl DoubleEndedIterator<Item = (Chunk, Uses)> {
         let places = 0..self.chunks.len() as u32;
         let chunks = std::iter::zip(&self.chunks, places.collect::<Vec<_>>()).rev();
         chunks.filter(|((_, uses), _)| uses.seen).map(|(&(key, uses), at)| (Chunk { at, key }, uses))

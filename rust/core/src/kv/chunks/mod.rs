@@ -255,10 +255,10 @@ impl ChunkStore {
 
     /// A request has finished. Its chunks are ordered anew, the last of its sequence to be evicted first.
     pub(crate) fn finish(&mut self, access: &Access) {
-        for (chunk, uses) in access.last_first() {
-            match &mut self.order {
-                Order::Recency(order) => order.renew(chunk.key),
-                Order::Adaptive(order) => order.finish(chunk.key, uses),
+        match &mut self.order {
+            Order::Recency(order) => order.finish(access.last_first().rev().map(|(chunk, _)| chunk)),
+            Order::Adaptive(order) => {
+                access.last_first().for_each(|(chunk, uses)| order.finish(chunk.key, uses));
             }
         }
     }

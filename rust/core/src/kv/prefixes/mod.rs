@@ -4,6 +4,8 @@
 //! all ids up to it are equal; or by sessions, where the prompt of each turn continues the whole turn before. Either
 //! gives a number to each block that several requests may have. A block without a number belongs to one request.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::collections::Column;
@@ -102,13 +104,16 @@ impl Ids {
         let (Some(at), within) = ((position / self.fine).checked_sub(from), position % self.fine) else {
             return (None, 1);
         };
-        let Some(nodes) = own.get(at as usize..).filter(|nodes| !nodes.is_empty()) else {
+        let Some((&node, more)) = own.get(at as usize..).and_then(<[u32]>::split_first) else {
             return (None, most);
         };
-        let wanted = (within + most).div_ceil(self.fine) as usize;
-        let follow = nodes.iter().take(wanted).zip(nodes[0]..).take_while(|(node, next)| *node == next);
-        let count = follow.count() as u32 * self.fine - within;
-        (Some(nodes[0] * self.fine + within), count.min(most))
+        let (number, rest) = (node * self.fine + within, self.fine - within);
+        if most <= rest {
+            return (Some(number), most);
+        }
+        let wanted = (most - rest).div_ceil(self.fine) as usize;
+        let follow = more.iter().take(wanted).zip(node + 1..).take_while(|(node, next)| *node == next);
+        (Some(number), most.min(rest + follow.count() as u32 * self.fine))
     }
 
     /// As [`Self::following`], of blocks that the output fills.
@@ -303,6 +308,24 @@ impl Prefixes {
                 ((first != u32::MAX).then(|| first + position), most)
             }
         }
+    }
+
+    /// As [`Self::shared`], of several blocks.
+    pub(crate) fn numbers(
+        &self,
+        row: TraceRow,
+        prompt: u32,
+        blocks: Range<u32>,
+    ) -> impl Iterator<Item = Option<u32>> {
+        let Range { mut start, end } = blocks;
+        let stretches = std::iter::from_fn(move || {
+            (start < end).then(|| {
+                let (first, count) = self.following(row, prompt, start, end - start);
+                start += count;
+                (first, count)
+            })
+        });
+        stretches.flat_map(|(first, count)| (0..count).map(move |at| first.map(|first| first + at)))
     }
 
     /// The number of the content of a block at `position` that is full once a request has all its output, and was not

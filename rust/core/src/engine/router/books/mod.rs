@@ -82,17 +82,15 @@ impl Path {
     /// The full blocks of a prompt.
     fn of_prompt(&self, row: u32, trace: &Trace) -> impl Iterator<Item = Option<u32>> {
         let (prompt, origin) = (trace.prompt_tokens[row as usize], trace.origin(RequestNumber(row)));
-        (0..prompt / self.block_tokens).map(move |at| self.contents.shared(origin, prompt, at))
+        self.contents.numbers(origin, prompt, 0..prompt / self.block_tokens)
     }
 
     /// The full blocks of a prompt and its output, as far as the trace says what is in them.
     fn of_all(&self, row: u32, trace: &Trace) -> impl Iterator<Item = Option<u32>> {
         let (prompt, output) = (trace.prompt_tokens[row as usize], trace.output_tokens[row as usize]);
-        let total = (prompt + output) / self.block_tokens;
-        let outputs = (prompt / self.block_tokens..total).map_while(move |at| {
-            self.contents.of_output(trace.origin(RequestNumber(row)), prompt, at).map(Some)
-        });
-        self.of_prompt(row, trace).chain(outputs)
+        let (full, total) = (prompt / self.block_tokens, (prompt + output) / self.block_tokens);
+        let outputs = self.contents.numbers(trace.origin(RequestNumber(row)), prompt, full..total);
+        self.of_prompt(row, trace).chain(outputs.take_while(Option::is_some))
     }
 }
 
