@@ -56,7 +56,8 @@ def configuration(log: DecisionLog, until: int | None) -> dict[str, Any]:
         if name not in ("swap_block_ns", "store", "load")
     }
     rules = {"on_arrival": {"rule": "round_robin"}, "on_prefilled": None, "on_answering": None, "every": []}
-    return {"instances": [{**KINDS[log.kind].instance(log), "cost": cost}], "routing": rules, "until": until}
+    instances = [{**KINDS[log.kind].instance(log), "cost": cost}]
+    return {"instances": instances, "routing": rules, "until": until, "stores": sglang_hicache.stores(log)}
 
 
 def requests(log: DecisionLog) -> list[TraceRequest]:

@@ -75,7 +75,7 @@ def tier_of(replica: Any) -> dict[str, int] | None:
 
 def store_of(replica: Any) -> dict[str, int] | None:
     """Return what the simulator for policies counts of an instance's copies to a store; None without one."""
-    tier = replica.scheduler.state.tier
+    tier = replica.scheduler.state.tier or replica.scheduler.state.copies
     if tier is None or tier.below is None:
         return None
     below = tier.below
@@ -89,7 +89,8 @@ def store_of(replica: Any) -> dict[str, int] | None:
 
 def stores_of(cluster: Outcome) -> list[dict[str, int | None]]:
     """Return what the simulator for policies counts of the stores that instances have."""
-    tiers = [replica.scheduler.state.tier for replica in cluster.replicas]
+    states = [replica.scheduler.state for replica in cluster.replicas]
+    tiers = [state.tier or state.copies for state in states]
     below = [tier.below for tier in tiers if tier is not None and tier.below is not None]
     stores = {one.config["store"]: one.store for one in below}
     return [

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from paceline import Affine, Cluster, Instance, Trace, policies, replay
-from paceline.errors import PolicyError
-from paceline.policy import Host, PrefixCache, RadixTree, Store
+from paceline.errors import ConfigError, PolicyError
+from paceline.policy import Host, Prefetch, PrefixCache, RadixTree, Store
 from paceline.result import Result
 
 BOTH = pytest.mark.parametrize("leap", [True, False])
@@ -116,9 +116,94 @@ def test_rules_of_single_blocks_are_refused(fields: dict[str, Any], message: str
         PrefixCache(tree=RadixTree(), tiers=[host(**fields)])
 
 
-def test_a_store_below_is_refused() -> None:
-    store = Store(read_bytes_per_s=1e9, write_bytes_per_s=1e9)
-    with pytest.raises(PolicyError, match="tiers of a PrefixCache must be a Host alone beside a tree"):
-        PrefixCache(tree=RadixTree(), tiers=[host(), store])
+def store(**fields: Any) -> Store:
+    """A store that takes 2 ms for each of the blocks, each way."""
+    prefetch = Prefetch(stop="wait_complete", least_tokens=16)
+    return Store(**{"read_bytes_per_s": 8e5, "write_bytes_per_s": 8e5, "prefetch": prefetch} | fields)
+
+
+def moved(stop: str = "wait_complete", *, leap: bool = True, shared: bool = True, **fields: Any) -> Result:
+    """A first turn of 96 tokens, and on another instance a second one of 100, whose host has nothing."""
+    trace = Trace.from_columns(
+        arrival=[0.0, 1.0], prompt_tokens=[96, 100], output_tokens=[1, 1], session=[0, 0]
+    )
+    cost = Affine(step_s=0.010, token_s=0.001)
+    instance = Instance(cost=cost, num_blocks=11, kv_bytes=100, max_model_len=160)
+    prefetch = Prefetch(**{"stop": stop, "least_tokens": 16} | fields)
+    tiers = [host(), store(prefetch=prefetch, shared=shared)]
+    cache = PrefixCache(tree=RadixTree(), tiers=tiers)
+    policy = policies.sglang(prefix_caching=cache, routing="round_robin")
+    return replay(trace, Cluster([instance, instance]), policy=policy, leap=leap)
+
+
+@BOTH
+def test_what_a_store_has_is_read_as_a_request_arrives(leap: bool) -> None:
+    """The second turn waits 12 ms for six blocks, which are loaded in 6 ms beside the 14 ms of four tokens.
+
+    The first of four layers waits for a quarter of the load.
+    """
+    result = moved(leap=leap)
+    assert ttft(result) == [0.106, 0.012 + 0.0155]
+    assert result.requests["loaded_tokens"].to_list() == [0, 96]
+    assert result.requests["store_tokens"].to_list() == [0, 96]
+    written, read = (instance.store for instance in result.stats.instances)
+    assert written is not None
+    assert read is not None
+    assert (written["written_blocks"], written["read_blocks"]) == (6, 0)
+    # The store has all that the second instance copies to its host.
+    assert (read["written_blocks"], read["read_blocks"], read["refused_reads"]) == (0, 6, 0)
+
+
+@BOTH
+def test_a_request_that_has_waited_long_enough_computes_its_prompt(leap: bool) -> None:
+    """Six blocks are one batch, which the tree takes as a whole: after 5 ms the request has nothing of it."""
+    result = moved("timeout", leap=leap, base_s=0.005, per_ki_token_s=0.0)
+    assert ttft(result)[1] == pytest.approx(0.005 + 0.110)
+    assert result.requests["store_tokens"].to_list() == [0, 0]
+    read = result.stats.instances[1].store
+    assert read is not None
+    assert read["read_blocks"] == 6
+
+
+@BOTH
+def test_a_request_does_not_wait_under_best_effort(leap: bool) -> None:
+    result = moved("best_effort", leap=leap)
+    assert ttft(result)[1] == 0.110
+    assert result.requests["loaded_tokens"].to_list() == [0, 0]
+
+
+@pytest.mark.parametrize(("least", "read"), [(96, 96), (97, 0)])
+def test_fewer_tokens_than_the_least_are_not_read(least: int, read: int) -> None:
+    assert moved(least_tokens=least).requests["store_tokens"].to_list() == [0, read]
+
+
+def test_a_store_of_its_own_has_nothing_of_another_instance() -> None:
+    assert moved(shared=False).requests["store_tokens"].to_list() == [0, 0]
+
+
+@BOTH
+def test_a_read_takes_the_room_that_the_host_has(leap: bool) -> None:
+    """Of eight blocks of the host, the second request has seven, which the GPU has, too: one is left."""
+    result = turns(PrefixCache(tree=RadixTree(), tiers=[host(chunks=8), store()]), leap=leap)
+    assert result.requests["store_tokens"].to_list() == [0, 0, 16]
+    below = result.stats.instances[0].store
+    assert below is not None
+    assert (below["written_blocks"], below["read_blocks"], below["refused_reads"]) == (6 + 7, 1, 5)
+
+
+def test_stores_that_are_not_modelled_are_refused() -> None:
+    with pytest.raises(PolicyError, match="prefetch of a Store must be a Prefetch beside a tree"):
+        PrefixCache(tree=RadixTree(), tiers=[host(), store(prefetch=None)])
+    with pytest.raises(PolicyError, match="write of a Host must be 'through' or 'selective' beside"):
+        PrefixCache(tree=RadixTree(), tiers=[host(write="back"), store()])
+    cache = PrefixCache(tree=RadixTree(), tiers=[host(), store()])
+    ahead = policies.sglang(prefix_caching=cache, overlap_schedule=True)
+    trace = Trace.from_columns(arrival=[0.0], prompt_tokens=[9], output_tokens=[1], session=[0])
+    instance = Instance(cost=Affine(step_s=0.010), num_blocks=11, kv_bytes=100, max_model_len=160)
+    with pytest.raises(ConfigError, match="below: must be null where steps are decided ahead"):
+        replay(trace, Cluster([instance]), policy=ahead)
+
+
+def test_a_negative_least_load_is_refused() -> None:
     with pytest.raises(PolicyError, match=r"least_load of a RadixTree must be 0 to .*, was -1"):
         RadixTree(least_load=-1)

@@ -97,6 +97,7 @@ def replayed(log: DecisionLog, *, leap: bool) -> _core.Outcome:
         routing="round_robin",
         leap=leap,
         record_decisions=True,
+        stores=sglang_hicache.stores(log),
     )
 
 

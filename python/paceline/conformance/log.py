@@ -105,10 +105,19 @@ class _Sglang(msgspec.Struct):
     priorities: Literal["highest", "lowest"] | None = None
 
 
+class _Storage(msgspec.Struct):
+    prefetch_policy: Literal["best_effort", "wait_complete", "timeout"]
+    prefetch_threshold: Annotated[int, msgspec.Meta(ge=1, le=2**24)]
+    prefetch_timeout_base_ns: _Cost = 0
+    prefetch_timeout_per_ki_token_ns: _Cost = 0
+    pages: Annotated[int, msgspec.Meta(ge=1, le=2**24)] | None = None
+
+
 class _Hicache(msgspec.Struct):
     host_pages: Annotated[int, msgspec.Meta(ge=1, le=2**24)]
     write_policy: Literal["write_through", "write_through_selective", "write_back"]
     layers: Annotated[int, msgspec.Meta(ge=1, le=2**16)]
+    storage: _Storage | None = None
 
 
 class _SglangHicache(_Sglang, kw_only=True):
@@ -146,6 +155,11 @@ class _CopyCosts(msgspec.Struct):
 class _OffloadCosts(_Costs, kw_only=True):
     store: _CopyCosts
     load: _CopyCosts
+
+
+class _HicacheCosts(_OffloadCosts, kw_only=True):
+    read: _CopyCosts | None = None
+    write: _CopyCosts | None = None
 
 
 class _File(msgspec.Struct):
@@ -199,7 +213,7 @@ _STEP_LENGTHS: Final = {
 _COSTS: Final[dict[str, type[_Costs]]] = {
     "vllm-v0": _SwapCosts,
     "vllm-offload": _OffloadCosts,
-    "sglang-hicache": _OffloadCosts,
+    "sglang-hicache": _HicacheCosts,
 }
 
 

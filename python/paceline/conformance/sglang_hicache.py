@@ -7,7 +7,7 @@ from typing import Any
 from paceline.conformance import sglang
 from paceline.conformance.log import DecisionLog
 
-__all__ = ["FIELDS", "columns", "instance", "steps"]
+__all__ = ["FIELDS", "columns", "instance", "steps", "stores"]
 
 FIELDS = (
     *sglang.FIELDS[:4],
@@ -22,10 +22,6 @@ _WRITES = {"write_through": "through", "write_through_selective": "selective", "
 def instance(log: DecisionLog) -> dict[str, Any]:
     """Return the configuration of the log's engine."""
     hicache = log.engine["hicache"]
-    times = {
-        name: {"fixed": log.cost[name]["fixed_ns"], "block": log.cost[name]["block_ns"]}
-        for name in ("store", "load")
-    }
     return {
         **sglang.instance(log),
         "tier": {
@@ -38,9 +34,37 @@ def instance(log: DecisionLog) -> dict[str, Any]:
             "sync_tokens": 0,
             "overlap_layers": hicache["layers"],
             "polls_at_end": True,
-            **times,
+            "store": _time(log, "store"),
+            "load": _time(log, "load"),
+            "below": _below(log),
         },
     }
+
+
+def _time(log: DecisionLog, name: str) -> dict[str, int]:
+    return {"fixed": log.cost[name]["fixed_ns"], "block": log.cost[name]["block_ns"]}
+
+
+def _below(log: DecisionLog) -> dict[str, Any] | None:
+    """Return the link to the storage below the host, if the log has one."""
+    storage = log.engine["hicache"].get("storage")
+    if storage is None:
+        return None
+    stop = {"kind": storage["prefetch_policy"]}
+    if stop["kind"] == "timeout":
+        stop |= {
+            "base": storage["prefetch_timeout_base_ns"],
+            "per_ki_token": storage["prefetch_timeout_per_ki_token_ns"],
+        }
+    prefetch = {"least": storage["prefetch_threshold"], "stop": stop}
+    return {"store": 0, "write": _time(log, "write"), "read": _time(log, "read"), "prefetch": prefetch}
+
+
+def stores(log: DecisionLog) -> list[dict[str, Any]]:
+    """Return the storage below the host, if the log has one."""
+    storage = log.engine.get("hicache", {}).get("storage")
+    plain = {"eviction": {"kind": "none"}, "write": 0, "read": 0}
+    return [] if storage is None else [{"chunks": storage.get("pages"), **plain}]
 
 
 def columns(log: DecisionLog) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def sglang(
     chunked_prefill_size: int = 8192,
     max_running_requests: int = 2048,
     prefix_caching: bool | PrefixCache = False,
-    hierarchical_cache: bool = False,
+    hierarchical_cache: bool | Store = False,
     mixed_chunk: bool = False,
     schedule_conservativeness: float = 1.0,
     ignore_eos: bool = False,
@@ -74,12 +74,13 @@ def sglang(
         :class:`~paceline.policy.RadixTree`. SGLang's default is on; here it needs a trace that
         says what prompts share. A `PrefixCache` says how, and may have a
         :class:`~paceline.policy.Host` below it with ``overlap="layers"``, of any size and rule
-        of writing. Without a tree, which caches block by block, it may have a
-        :class:`~paceline.policy.Store` with a `Prefetch` below that.
+        of writing, and a :class:`~paceline.policy.Store` with a `Prefetch` below that. Without a
+        tree, it caches block by block.
     hierarchical_cache
         Whether the host's memory has the tree, too (``--enable-hierarchical-cache``): twice as
         many blocks as the GPU has (``--hicache-ratio``), written as requests insert them
-        (``--hicache-write-policy``).
+        (``--hicache-write-policy``). A `Store` with a `Prefetch` is the third level below it
+        (``--hicache-storage-backend``).
     mixed_chunk
         Whether decodes run beside prompts (``--enable-mixed-chunk``), where their blocks
         are free; a step's prompts then have a token less for each of them.
@@ -123,6 +124,13 @@ def sglang(
     >>> sglang(prefix_caching=True, hierarchical_cache=True).scheduler.prefix_cache.tiers[0].write
     'through'
 
+    A third level, from which prefixes are read as requests arrive:
+
+    >>> from paceline.policy import Prefetch, Store
+    >>> disk = Store(read_bytes_per_s=7e9, write_bytes_per_s=5e9, prefetch=Prefetch(stop="best_effort"))
+    >>> len(sglang(prefix_caching=True, hierarchical_cache=disk).scheduler.prefix_cache.tiers)
+    2
+
     Notes
     -----
     Source: SGLang 0.5.23, ``srt/managers/schedule_policy.py``,
@@ -136,8 +144,9 @@ def sglang(
     token or more: ``block_tokens`` of the instance is ``--page-size``. With pages of more than 32
     tokens, ``lpm`` sees only whole pages that prompts share. The hierarchical cache is that of
     ``srt/mem_cache/unified_radix_cache.py`` and ``srt/managers/cache_controller.py``: nodes of
-    the tree on the GPU, on the host or on both. A third level of it (``--hicache-storage-backend``)
-    is modelled block by block only: a `PrefixCache` without a tree, with a `Host` and a `Store`.
+    the tree on the GPU, on the host or on both. Its third level is that of the default
+    ``--hicache-storage-prefetch-policy`` and of the two others, without the overlapped schedule and without
+    asking again for what the store lacked (``--hicache-storage-prefetch-retry-max-attempts 0``).
     """
     if schedule_policy not in get_args(SchedulePolicy):
         legal = ", ".join(get_args(SchedulePolicy))
@@ -150,7 +159,7 @@ def sglang(
             raise PolicyError(f"prefix_caching must be True {where}, was False")
     if schedule_policy == "dfs-weight" and hierarchical_cache:
         raise PolicyError("hierarchical_cache must be False where schedule_policy is 'dfs-weight', was True")
-    cache = _cache(prefix_caching, hierarchical=hierarchical_cache)
+    cache = _cache(prefix_caching, hierarchical_cache)
     scheduler = Scheduler(
         max_num_batched_tokens=chunked_prefill_size,
         max_num_seqs=max_running_requests,
@@ -170,15 +179,16 @@ def sglang(
     return Policy(name=f"sglang-{schedule_policy}", scheduler=scheduler, on_arrival=routing)
 
 
-def _cache(caching: bool | PrefixCache, *, hierarchical: bool) -> PrefixCache | None:
+def _cache(caching: bool | PrefixCache, hierarchical: bool | Store) -> PrefixCache | None:
     """Return the prefix cache, with the host's memory below it."""
-    if hierarchical:
+    if hierarchical is not False:
         if caching is not True:
             raise PolicyError(
                 f"prefix_caching must be True where hierarchical_cache is, was {_check.said(caching)}"
             )
         host = Host(ratio=2.0, write="through", overlap="layers", prompt_only=False, poll="end")
-        return PrefixCache(tree=RadixTree(), tiers=[host])
+        below = [hierarchical] if isinstance(hierarchical, Store) else []
+        return PrefixCache(tree=RadixTree(), tiers=[host, *below])
     if isinstance(caching, bool):
         return PrefixCache(tree=RadixTree()) if caching else None
     for tier in caching.tiers:

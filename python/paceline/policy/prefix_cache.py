@@ -96,8 +96,8 @@ class PrefixCache(Value):
     tree
         A `RadixTree` that has the prefixes, as in SGLang; with ``evict`` and ``unknown_first`` as they are.
         Of ``tiers`` it may have a `Host` with ``overlap="layers"``, ``prompt_only=False``, ``poll="end"`` and
-        one of SGLang's ``write`` policies, to which whole nodes are written. None: each block is cached by
-        itself, as in vLLM.
+        one of SGLang's ``write`` policies, to which whole nodes are written; and a `Store` with a `Prefetch`
+        below it, unless ``write`` is ``"back"``. None: each block is cached by itself, as in vLLM.
 
     Raises
     ------
@@ -165,7 +165,12 @@ class PrefixCache(Value):
                     f"{name} of a PrefixCache must be {only!r} beside a tree, {why}, was {value!r}"
                 )
         for tier in self.tiers:
-            _check_tier(tier)
+            if isinstance(tier, Host):
+                _check_host(tier, below=self.tiers[1:])
+            elif tier.prefetch is None:
+                raise PolicyError(
+                    "prefetch of a Store must be a Prefetch beside a tree, as in SGLang, was None"
+                )
 
     def to_wire(self, names: Names) -> dict[str, object]:
         """Return the cache as the engine reads it."""
@@ -177,12 +182,12 @@ class PrefixCache(Value):
         return wire
 
 
-def _check_tier(tier: Host | Store) -> None:
-    """Check a tier of a tree, whose nodes are written and evicted whole."""
-    if isinstance(tier, Store):
+def _check_host(tier: Host, *, below: Sequence[Host | Store]) -> None:
+    """Check the host's memory of a tree, whose nodes are written and evicted whole."""
+    if below and tier.write == "back":
         raise PolicyError(
-            "tiers of a PrefixCache must be a Host alone beside a tree: a Store below it is modelled for "
-            f"single blocks, was {tier!r}"
+            "write of a Host must be 'through' or 'selective' beside a tree above a Store, which is given no "
+            "nodes as they are evicted, was 'back'"
         )
     rules = {
         "chunk_blocks": (tier.chunk_blocks == 1, "1"),

@@ -144,7 +144,8 @@ def stores(source: Source, config: Wire) -> None:
             # The host loses chunks that the store keeps.
             one["tier"]["chunks"] = source.pick((2, 3, 5, 8))
         one["tier"]["below"] = {"store": common, "write": copy_time(source), "read": copy_time(source)}
-        if "receive_interval" not in one["scheduler"] and source.chance(0.5):
+        tree = "tree" in one["scheduler"]["prefix_cache"]
+        if "receive_interval" not in one["scheduler"] and (tree or source.chance(0.5)):
             one["tier"]["below"]["prefetch"] = prefetch(source)
 
 
@@ -158,9 +159,12 @@ def prefetch(source: Source) -> Wire:
 
 def _can_have_store(instance: Wire) -> bool:
     tier = instance.get("tier")
-    tree = "tree" in (instance["scheduler"]["prefix_cache"] or {})
-    ahead = instance["scheduler"]["schedule_ahead"]
-    return tier is not None and not (ahead or tree) and tier["store_threshold"] < 2
+    scheduler = instance["scheduler"]
+    if tier is None or scheduler["schedule_ahead"] or tier["store_threshold"] > 1:
+        return False
+    # The nodes of a tree are read as requests join the queue, and written as they are inserted.
+    tree = "tree" in (scheduler["prefix_cache"] or {})
+    return not tree or ("receive_interval" not in scheduler and tier["write"] != "back")
 
 
 def store(source: Source) -> Wire:

@@ -233,6 +233,17 @@ def test_the_hierarchical_cache_has_its_defaults() -> None:
     assert (host.gib, host.ratio) == (None, 2.0)
 
 
+def test_a_store_is_the_third_level_of_the_hierarchical_cache() -> None:
+    store = Store(read_bytes_per_s=1e9, write_bytes_per_s=1e9, prefetch=Prefetch())
+    cache = sglang(prefix_caching=True, hierarchical_cache=store).scheduler_of(0).prefix_cache
+    assert cache is not None
+    host, below = cache.tiers
+    assert isinstance(host, Host)
+    assert below == store
+    with pytest.raises(PolicyError, match="prefix_caching must be True where hierarchical_cache is"):
+        sglang(hierarchical_cache=store)
+
+
 def test_a_store_below_the_host_is_read_as_requests_arrive() -> None:
     """The GPU loses a conversation's history but for a block, and the host all of it; it is read again."""
     trace = Trace.from_columns(

@@ -46,6 +46,8 @@ class HostedTree(RadixTree):
         Blocks that the host evicted, and nodes for which it had no room.
     peak, stored : int
         The most blocks that the host had, and all blocks that were copied to it.
+    reading : int
+        Blocks of the host's memory that are read from a store below it, and in no node yet.
 
     Examples
     --------
@@ -62,14 +64,15 @@ class HostedTree(RadixTree):
         super().__init__()
         self.written: list[tuple[Node, int]] = []
         self.at_once: list[int] = []
-        self.host_evictions = self.refused = self.peak = self.stored = 0
+        self.host_evictions = self.refused = self.peak = self.stored = self.reading = 0
         self.capacity, self._write = capacity, write
         self._copies: dict[Node, None] = {}  # with copies on the GPU and the host, and others that had
+        self._kept: list[tuple[Node, int]] = []  # nodes that stay on the host, and their blocks before splits
 
     @property
     def used(self) -> int:
         """Blocks of the host's memory."""
-        return sum(len(node.names) for node in self.nodes if node.on_host)
+        return sum(len(node.names) for node in self.nodes if node.on_host) + self.reading
 
     def host_part(self, names: Sequence[Hashable]) -> int:
         """Return how many blocks of a sequence the host has after those of the GPU."""
@@ -196,7 +199,9 @@ class HostedTree(RadixTree):
         """Evict blocks from the host; return how many."""
         freed = self._give_up_copies(blocks) if self._write == "back" else 0
         while freed < blocks:
-            leaves = [one for one in self.nodes if not (one.blocks or one.below or one.locks)]
+            kept = [node for end, blocks in self._kept for node in self.parts(end, blocks)]
+            able = [one for one in self.nodes if not (one.blocks or one.below or one.locks)]
+            leaves = [one for one in able if one not in kept]
             if not leaves:
                 break
             leaf = min(leaves, key=lambda node: node.used)
@@ -226,3 +231,53 @@ class HostedTree(RadixTree):
                     freed += len(node.names)
                     del self._copies[node]
         return freed
+
+    # -- a store below the host ----------------------------------------------------------------
+
+    @staticmethod
+    def parts(end: Node, blocks: int) -> list[Node]:
+        """Return the nodes that one with so many blocks has become, the upper ones first."""
+        found: list[Node] = []
+        for node in end.path:
+            if sum(len(one.names) for one in found) >= blocks:
+                break
+            found.insert(0, node)
+        return found
+
+    def keep(self, node: Node) -> tuple[Node, int]:
+        """Keep a node on the host, and what it becomes; return what gives it up."""
+        self._kept.append((node, len(node.names)))
+        return self._kept[-1]
+
+    def give_up(self, kept: tuple[Node, int]) -> None:
+        """Undo a `keep`."""
+        self._kept.remove(kept)
+
+    def take_room(self, blocks: int, least: int) -> int:
+        """Take room on the host for up to so many blocks, at least for ``least``; return for how many."""
+        if self.capacity - self.used < blocks:
+            self._evict_from_host(blocks)
+        room = min(blocks, self.capacity - self.used)
+        room = room if room >= least else 0
+        self.reading += room
+        self.peak = max(self.peak, self.used)
+        return room
+
+    def insert_read(self, node: Node, names: Sequence[Hashable]) -> int:
+        """Insert what has been read below a node; return how many of the blocks the host had."""
+        self._use(node)
+        at = had = 0
+        while at < len(names) and names[at] in node.below:
+            node = node.below[names[at]]
+            self._use(node)
+            equal = equal_names(node.names, names[at:])
+            if equal < len(node.names):
+                node = self._split(node, equal)
+            had += equal if node.on_host else 0
+            node.on_host = True
+            self._note_copies(node)
+            at += equal
+        if at < len(names):
+            self._add(node, list(names[at:]), []).on_host = True
+        self.reading -= len(names)
+        return had

@@ -88,7 +88,7 @@ const RELAYED: Other = Other(|config, _| config.routers.relay.is_some(), "report
 const EXCLUSIONS: &[Exclusion] = &[
     left_out("speculation", DRAFTED.0, &[SELECTED, RESERVED, WHOLE_BLOCKS, TREE]),
     left_out("tier", TIERED.0, &[RELAYED, RANKED, PASSED_OVER, WHOLE_BLOCKS, DEPTH_FIRST]),
-    left_out("tier.below", |_, own| own.below().is_some(), &[AHEAD, MOVED, TOGETHER, TREE]),
+    left_out("tier.below", |_, own| own.below().is_some(), &[AHEAD, MOVED, TOGETHER]),
     left_out("tier.below.prefetch", |_, own| own.prefetches(), &[AHEAD, LATE_ARRIVALS]),
     left_out("scheduler.output_reserve", RESERVED.0, &[RANKED]),
     left_out(

@@ -86,6 +86,20 @@ pub enum PrefetchStop {
     },
 }
 
+impl PrefetchStop {
+    /// The longest wait for so many tokens.
+    pub(crate) fn timeout(self, tokens: u32) -> Ticks {
+        match self {
+            Self::BestEffort => 0,
+            Self::WaitComplete => Ticks::MAX,
+            Self::Timeout { base, per_ki_token } => {
+                let more = u128::from(per_ki_token) * u128::from(tokens) / 1024;
+                base.saturating_add(Ticks::try_from(more).unwrap_or(Ticks::MAX))
+            }
+        }
+    }
+}
+
 impl InstanceConfig {
     /// Whether chunks are read from a store below its tier as requests join the queue.
     pub(crate) fn prefetches(&self) -> bool {

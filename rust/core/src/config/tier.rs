@@ -183,6 +183,8 @@ impl TierConfig {
             ("write", self.write != Write::Completed, "not be \"completed\""),
             ("overlap_layers", self.overlap_layers > 0, "be 1 or more"),
             ("polls_at_end", self.polls_at_end, "be true"),
+            ("below.prefetch", self.below.is_none_or(|below| below.prefetch.is_some()), "be given"),
+            ("write", self.below.is_none() || self.write != Write::Back, "not be \"back\" above a store"),
         ];
         let broken = rules.into_iter().find(|&(_, kept, _)| tree && !kept);
         broken.map_or(Ok(()), |(name, _, must)| {
@@ -218,6 +220,7 @@ impl TierConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Prefetch, PrefetchStop};
 
     /// A tier of one chunk.
     fn tier(write: Write, store_threshold: u32, chunk_blocks: u32, prompts_only: bool) -> TierConfig {
@@ -246,14 +249,23 @@ mod tests {
             error.map(|error| error.to_string().split(':').next().unwrap_or_default().to_owned())
         };
         assert_eq!(refused(&whole, true), None);
+        let time = CopyTime { fixed: 0, block: 0 };
+        let prefetch = Some(Prefetch { least: 0, stop: PrefetchStop::BestEffort });
+        let below = StoreLink { store: 0, write: time, read: time, prefetch };
         let others = [
             ("chunk_blocks", TierConfig { chunk_blocks: 2, ..whole.clone() }),
             ("eviction", TierConfig { eviction: Eviction::Arc, ..whole.clone() }),
             ("prompts_only", TierConfig { prompts_only: true, ..whole.clone() }),
             ("write", TierConfig { write: Write::Completed, ..whole.clone() }),
             ("overlap_layers", TierConfig { overlap_layers: 0, ..whole.clone() }),
-            ("polls_at_end", TierConfig { polls_at_end: false, ..whole }),
+            ("polls_at_end", TierConfig { polls_at_end: false, ..whole.clone() }),
+            (
+                "below.prefetch",
+                TierConfig { below: Some(StoreLink { prefetch: None, ..below }), ..whole.clone() },
+            ),
+            ("write", TierConfig { write: Write::Back, below: Some(below), ..whole.clone() }),
         ];
+        assert_eq!(refused(&TierConfig { below: Some(below), ..whole }, true), None);
         for (field, other) in others {
             assert_eq!(refused(&other, true).as_deref(), Some(field));
             assert_eq!(refused(&other, false), None);

@@ -170,7 +170,7 @@ pub(super) fn instances(config: &Config, trace: &Trace, grows: bool) -> Result<V
     let pairs = std::iter::zip(&config.instances, &prefixes).enumerate();
     let built = pairs.map(|(i, (instance, prefixes))| {
         let mut built = Instance::new(i, instance, prefixes, observed_fields(config, i));
-        built.set_store(&stores);
+        built.set_store(instance, &stores);
         built
     });
     Ok(built.collect())

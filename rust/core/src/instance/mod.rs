@@ -47,7 +47,7 @@ use reserve::OutputReserve;
 use run::RunState;
 use settings::Settings;
 use speculation::Speculator;
-use tiers::HostTier;
+use tiers::Tiers;
 
 use crate::config::{InstanceConfig, Pace, QueueOrder, Window};
 use crate::kv::{BlockSize, KvStore, Prefixes, SharedStore};
@@ -74,8 +74,8 @@ pub(crate) struct Instance {
     transfers: Transfers,
     /// Room that admissions leave for outputs to come, if they leave any.
     reserve: Option<Box<OutputReserve>>,
-    /// The chunks that it keeps in the host's memory, if it keeps any.
-    tier: Option<Box<HostTier>>,
+    /// The KV that it keeps in the host's memory, if it keeps any.
+    tiers: Tiers,
     /// The observers of the requests: counts, columns and reports.
     observers: Observers,
     /// Requests that yielded their last token in the step that ends; empty between steps.
@@ -84,9 +84,9 @@ pub(crate) struct Instance {
 
 crate::checkpoint::checkpointed!(Instance {
     values: requests, batch, queues, run, unseen, transfers, completed;
-    parts: kv, ranking, speculator, reserve, observers;
+    parts: kv, ranking, speculator, reserve, tiers, observers;
     fixed: settings;
-    absent: tier;
+
 });
 
 /// The fields of an instance that rules and results read, which are kept only for them.
@@ -134,18 +134,11 @@ impl Instance {
         // Ranks and readers are told of each token of a request that yields several.
         let alike = observed.leap && rules.is_none() && observed.pace.is_none() && !scheduler.schedule_ahead;
         let drops_last = settings.drafts.config().is_some_and(|drafts| drafts.drops_last_block);
-        let order = (drops_last, scheduler.schedule_ahead);
         let periodic = speculator.as_ref().filter(|_| alike).and_then(|speculator| speculator.periodic());
-        let mut kv = KvStore::new(config, prefixes);
-        if let Some((copies, _)) = kv.copies_mut()
-            && observed.records.is_some()
-        {
-            copies.record();
-        }
         Self {
             settings,
             requests: RequestTable::default(),
-            kv,
+            kv: KvStore::new(config, prefixes),
             batch: Batch::new(
                 periodic.map_or(Progress::Identity, Progress::Periodic),
                 BlockSize::new(config.block_tokens, config.state_blocks),
@@ -159,24 +152,20 @@ impl Instance {
             unseen,
             transfers: Transfers::default(),
             reserve: scheduler.output_reserve.map(|rules| Box::new(OutputReserve::new(rules))),
-            tier: config.tier.as_ref().filter(|_| !scheduler.has_prefix_tree()).map(|tier| {
-                Box::new(HostTier::new(tier, config.block_tokens, order, observed.records.is_some()))
-            }),
+            tiers: Tiers::new(config, drops_last, observed.records.is_some()),
             observers: Observers::new(config, observed),
             completed: Vec::new(),
         }
     }
 
     /// Has the stores be below the tiers whose settings have them.
-    pub(crate) fn set_store(&mut self, stores: &[SharedStore]) {
-        if let Some(tier) = self.tier.as_deref_mut() {
-            tier.set_store(stores);
-        }
+    pub(crate) fn set_store(&mut self, config: &InstanceConfig, stores: &[SharedStore]) {
+        self.tiers.set_store(config, stores);
     }
 
     /// The number of the store below its tier, and the counters of that.
     pub(crate) fn store_stats(&self) -> Option<(u32, StoreStats)> {
-        self.tier.as_deref().and_then(HostTier::store_stats)
+        self.tiers.store_stats()
     }
 
     /// The effects on the instance, of requests in `trace` and with a result in `recorder`.
@@ -239,7 +228,7 @@ impl Instance {
     /// Queued requests: new, preempted, swapped out, handed over or migrated in. Those whose KV is on its way are not
     /// among them.
     fn queued(&self) -> u64 {
-        let loading = self.tier.as_deref().map_or(0, |tier| tier.loading().len() as u64);
+        let loading = self.tiers.chunks.as_deref().map_or(0, |tier| tier.loading().len() as u64);
         let handed = self.transfers.offered() + self.received_in_order() + loading;
         self.queues.len() + self.ranking.as_deref().map_or(0, Ranking::waiting) + handed
     }
@@ -329,8 +318,8 @@ impl Instance {
         let mut stats = self.observers.stats.clone();
         self.kv.write_stats(&mut stats);
         stats.traffic = self.observers.moved(&stats);
-        stats.tier = self.tier.as_deref().map(HostTier::stats).or(stats.tier);
-        stats.store = self.tier.as_deref().and_then(HostTier::store_copies);
+        stats.tier = self.tiers.stats(self.kv.gpu());
+        stats.store = self.tiers.store_copies();
         stats
     }
 
@@ -341,9 +330,6 @@ impl Instance {
 
     /// The actions of steps on the tier, where decisions are kept and there is one.
     pub(crate) fn take_tier_log(&mut self) -> Option<Box<TierLog>> {
-        if let Some((copies, _)) = self.kv.copies_mut() {
-            return copies.take_log().map(|log| Box::new(TierLog::of_tree(*log)));
-        }
-        self.tier.as_deref_mut().and_then(HostTier::take_log)
+        self.tiers.take_log()
     }
 }

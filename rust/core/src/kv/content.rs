@@ -33,7 +33,7 @@ impl Content {
     }
 
     /// A number for each content.
-    pub(super) fn key(self) -> u64 {
+    pub(crate) fn key(self) -> u64 {
         self.0
     }
 }

@@ -26,6 +26,11 @@ impl Link {
         Self { time, free: 0 }
     }
 
+    /// When its last copy ends.
+    pub(crate) fn free(&self) -> Ticks {
+        self.free
+    }
+
     /// Copies so many blocks after all copies before, and not before `now`.
     pub(crate) fn send(&mut self, blocks: u64, now: Ticks) -> Interval {
         let begins = now.max(self.free);

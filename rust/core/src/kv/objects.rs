@@ -99,6 +99,11 @@ impl ObjectStore {
         ready
     }
 
+    /// Whether it has all of some objects, or is being given them.
+    pub(crate) fn holds(&self, keys: &[Key]) -> bool {
+        keys.iter().all(|key| self.objects.contains_key(key))
+    }
+
     /// Notes a use of an object, whose lease ends at `lease` or later.
     fn use_object(&mut self, key: Key, lease: Ticks) {
         self.uses += 1;

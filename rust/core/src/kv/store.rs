@@ -8,7 +8,6 @@ use super::memory::{ContentOwner, Memory};
 use super::prefixes::Prefixes;
 use super::residency::{Account, Residency, Tier};
 use super::swap_space::SwapSpace;
-use super::tree_copies::TreeCopies;
 use crate::config::InstanceConfig;
 use crate::hint::rare;
 use crate::metrics::{InstanceStats, PrefixStats};
@@ -29,14 +28,11 @@ pub(crate) struct KvStore {
     peak_blocks: u64,
     /// Tokens looked up in the prefix cache, once an admission, and found there.
     lookups: (u64, u64),
-    /// The copies of the tree that has the prefixes, if the host has it, too.
-    copies: Option<Box<TreeCopies>>,
 }
 
 crate::checkpoint::checkpointed!(KvStore {
     values: account, peak_blocks, lookups;
     parts: gpu, cpu;
-    absent: copies;
 });
 
 impl KvStore {
@@ -51,9 +47,7 @@ impl KvStore {
         };
         let lists = config.tier.as_ref().is_some_and(|tier| tier.write.heeds_lost_blocks());
         let gpu = if lists { gpu.listing_lost() } else { gpu };
-        let copies = config.tier.as_ref().filter(|_| gpu.is_tree());
         Self {
-            copies: copies.map(|tier| Box::new(TreeCopies::new(tier))),
             gpu: match &config.speculation {
                 None => gpu,
                 Some(speculation) => gpu.with_speculation(speculation),
@@ -219,15 +213,9 @@ impl KvStore {
         self.gpu.is_tree().then_some(&mut self.gpu)
     }
 
-    /// The copies of a tree that the host has, too, to read.
-    pub(crate) fn copies(&self) -> Option<&TreeCopies> {
-        self.copies.as_deref()
-    }
-
-    /// The same, to change, and the memory of the tree.
-    pub(crate) fn copies_mut(&mut self) -> Option<(&mut TreeCopies, &mut Memory)> {
-        let gpu = &mut self.gpu;
-        self.copies.as_deref_mut().map(|copies| (copies, gpu))
+    /// The memory of the GPU, to change what a tree has on the GPU and on the host.
+    pub(crate) fn gpu_mut(&mut self) -> &mut Memory {
+        &mut self.gpu
     }
 
     /// Swaps a request with `tokens` computed tokens out, `blocks` of its blocks copied. `seen`: its content and
@@ -338,7 +326,6 @@ impl KvStore {
         (stats.memory.swapped_out_blocks, stats.memory.swapped_in_blocks) = self.cpu.total_copied();
         stats.memory.swap_overflows = self.cpu.overflows();
         stats.memory.peak_blocks = self.peak_blocks;
-        stats.tier = self.copies().map(|copies| copies.stats(&self.gpu));
     }
 }
 
@@ -356,7 +343,6 @@ mod tests {
             account: Account::default(),
             peak_blocks: 0,
             lookups: (0, 0),
-            copies: None,
         }
     }
 

@@ -45,6 +45,8 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
         if request.memory == "cpu" and request.decoding:
             part = "swapped_in_decode"
         return Offer(tokens, room, new, [], tokens <= step.room, part)
+    if state.copies is not None and state.copies.awaits(request, step.start):
+        return None
     hits = memory.hits(request, request.tokens)
     memory.look_up(request)
     hit, loaded = len(hits) * settings.block_tokens, 0
@@ -108,8 +110,8 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
             continue
         offered = offer(state, request, step, chunked=chunked)
         if offered is None:
-            assert state.tier is not None
-            state.tier.put_off(request)
+            if state.tier is not None:
+                state.tier.put_off(request)
             passed.append(request)
             continue
         if received is None and request.memory is None:
@@ -212,8 +214,10 @@ def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -
         memory.attach_prefix(request, offered.hits)
         cached = len(offered.hits) * state.settings.block_tokens
         request.computed = cached + offered.loaded
+        read = 0 if state.copies is None else state.copies.admitted(request, cached, offered.loaded)
         if request.scheduled is None:
             request.hit_tokens, request.loaded_tokens = cached, offered.loaded
+            request.store_tokens = read
         if offered.loaded and isinstance(memory, HostedMemory):
             memory.load(request, offered.loaded)
             step.host_loads[request] = offered.loaded

@@ -60,7 +60,9 @@ class Cluster:
                 contents = Contents(requests, size, prefix_block_tokens or size)
             incoming = Incoming(handover, at_once=not config.get("links"))
             replicas.append(Replica(index, instance, role, scope, contents, incoming))
-        self.stores = stores_below(config, [one.scheduler.state.tier for one in replicas])
+        self.stores = stores_below(
+            config, [one.scheduler.state.tier or one.scheduler.state.copies for one in replicas]
+        )
         routing = config["routing"]
         self.roles = Roles(replicas, config.get("leaving", []))
 

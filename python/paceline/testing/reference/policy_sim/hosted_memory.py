@@ -6,6 +6,7 @@ Follows SGLang 0.5.23: ``UnifiedRadixCache`` with ``--enable-hierarchical-cache`
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from paceline.testing.reference.hosted_radix import HostedTree
@@ -104,6 +105,10 @@ class HostedMemory(TreeMemory):
         request.known = len(request.blocks)
         self.loads.append(end)
         self.loading_blocks += count
+
+    def names_before_last(self, request: Request) -> list[Hashable]:
+        """Return the names of the whole blocks of a request's sequence but its last token."""
+        return self._names(request, request.tokens - 1)
 
     def insert(self, request: Request) -> None:
         """Insert what a request has computed; its output is apart from its prompt."""

@@ -36,6 +36,8 @@ def preempt(state: State, request: Request, step: Step) -> None:
     state.running.remove(request)
     leave_adapter(state, request)
     step.preempted.append(request)
+    if state.copies is not None:
+        state.copies.preempted.append(request)
     request.preemptions += 1
     request.attained += 0 if request.left_out else step.start - request.admitted_at
     idle_since = (request.queued_at, request.idle_from) if request.left_out else None

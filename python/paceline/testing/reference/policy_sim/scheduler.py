@@ -128,8 +128,8 @@ class Scheduler:
         (queue.unknown if self.settings.holds_arrivals else queue.waiting).append(request)
         request.position, request.joined, request.level = None, now, 0
         self.state.enter_ranking(request, now)
-        if self.state.tier is not None:
-            self.state.tier.joined.append(request)
+        if (tier := self.state.tier or self.state.copies) is not None:
+            tier.joined.append(request)
 
     def form(self, now: int) -> Step | None:
         """Decide the next step; None if no request can run."""
@@ -166,7 +166,9 @@ class Scheduler:
                 if state.tier.ends is not None:
                     return None
             if state.copies is not None and not unseen:
-                state.wakes = state.copies.next_end
+                if state.copies.has_news(now):
+                    continue
+                state.wakes = state.copies.wakes
             # With batches under way, the next one is formed once this one has had its place.
             if state.under_way():
                 return None
@@ -248,8 +250,7 @@ class Scheduler:
         """Insert the chunks of prompts that continue, after all that ends with a step."""
         copies = self.state.copies
         if copies is not None:
-            copies.flush(now)
-            copies.learn(seen)
+            copies.end_step(now, seen)
         for request in requests:
             self.memory.insert(request)
         if copies is not None:

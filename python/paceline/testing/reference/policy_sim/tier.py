@@ -13,6 +13,7 @@ from typing import Any
 
 from paceline.testing.reference.policy_sim.chunks import PENDING, Access, Chunks
 from paceline.testing.reference.policy_sim.copies import Actions, Job, Kind, Use
+from paceline.testing.reference.policy_sim.host_copies import HostCopies
 from paceline.testing.reference.policy_sim.insertions import Insertions
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.request import Request
@@ -485,11 +486,15 @@ class Tier:
         return self.ends is None
 
 
-def stores_below(config: dict[str, Any], tiers: Sequence[Tier | None]) -> list[Store]:
+def stores_below(config: dict[str, Any], tiers: Sequence[Tier | HostCopies | None]) -> list[Store]:
     """Return the stores of a configuration, once they are below the tiers of its instances."""
     stores = [Store(store) for store in config.get("stores", [])]
     for instance, tier in zip(config["instances"], tiers, strict=True):
-        below = (instance.get("tier") or {}).get("below")
-        if below is not None and tier is not None:
-            tier.below = Below(stores[below["store"]], below, tier.chunk_blocks, instance["block_tokens"])
+        below, size = (instance.get("tier") or {}).get("below"), instance["block_tokens"]
+        if below is None or tier is None:
+            continue
+        if isinstance(tier, Tier):
+            tier.below = Below(stores[below["store"]], below, tier.chunk_blocks, size)
+        else:
+            tier.set_store(stores[below["store"]], below, size)
     return stores

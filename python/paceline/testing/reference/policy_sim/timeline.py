@@ -125,7 +125,7 @@ def _row(at: Replica, traffic: Traffic, now: int) -> Row:
         "kv_host_tokens": of_instance("cpu_kv_tokens"),
         "kv_arriving_tokens": sum(one.computed for one in [*state.incoming.receiving, *_loading(at)]),
         "tier_chunks": _tier_chunks(at),
-        "store_chunks": 0 if state.tier is None else state.tier.store_chunks,
+        "store_chunks": 0 if (tier := state.tier or state.copies) is None else tier.store_chunks,
         "batch_requests": len(step.tokens) if step else 0,
         "batch_tokens": sum(step.tokens.values()) if step else 0,
         "step_ticks": (at.ends or step.start) - step.start if step else 0,

@@ -38,11 +38,11 @@ impl Effects<'_> {
             0
         };
         self.note_admission(slot, candidate.phase == Phase::Received, computes, now);
-        if self.on.tier.is_some() {
+        if self.on.tiers.chunks.is_some() {
             rare();
             self.observe_load(slot, first, now);
         }
-        self.observe_loaded_prefix((slot, first), offer, hits, now);
+        self.note_loaded_prefix((slot, first), offer, hits, now);
         if let Some(mut ranks) = self.ranks() {
             match candidate.place {
                 Place::Arrival => ranks.admit_arrival(slot, now),
@@ -121,10 +121,10 @@ impl Effects<'_> {
         self.on.kv.count_lookup(state.target(), hit);
         self.on.kv.adopt(hits, &mut state.blocks);
         (state.computed, state.phase) = (hit + loaded, Phase::Prefilling);
-        self.load_prefix(slot, offer, hits, hit);
+        self.load_prefix(slot, offer, hits);
         self.on.batch.admit(slot, &mut self.on.requests);
         self.schedule(slot, offer.tokens as u32, offer.part);
-        if self.on.tier.is_some() {
+        if self.on.tiers.chunks.is_some() {
             rare();
             self.admit_to_tier(slot, Wanted { cached: hit, loaded, sync: true }, now);
         }

@@ -26,7 +26,8 @@ impl Instance {
     /// `_request_blocks_can_be_freed` in `vllm/v1/core/sched/scheduler.py`, 0.33.0).
     pub(in crate::instance) fn is_written(&self, slot: Slot) -> bool {
         let decodes = self.requests[slot].phase == Phase::Decoding;
-        self.tier.is_some() && self.unseen.as_ref().is_some_and(|unseen| unseen.has_run(slot, decodes))
+        self.tiers.chunks.is_some()
+            && self.unseen.as_ref().is_some_and(|unseen| unseen.has_run(slot, decodes))
     }
 
     /// The content of a request's blocks, and its computed tokens, as far as the step that is formed knows them.
@@ -78,7 +79,7 @@ impl Effects<'_> {
             self.give_up_seat(slot);
             if !self.on.batch.discarded().iter().any(|chunk| chunk.slot == slot) {
                 self.free(slot, now);
-            } else if runs && self.on.tier.is_some() {
+            } else if runs && self.on.tiers.chunks.is_some() {
                 self.keep_written(slot);
             } else {
                 // The slot is read until the step has ended.
@@ -86,7 +87,7 @@ impl Effects<'_> {
             }
         }
         self.on.queues.ahead_mut().recycle(deferred);
-        if let Some(tier) = self.on.tier.as_deref_mut() {
+        if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
             rare();
             tier.learn_reports();
             self.free_unloaded(now);
@@ -114,11 +115,11 @@ impl Effects<'_> {
 
     /// Notes a step that has ended, where the next one does not know its outcome. `decoded`: the decode set took it.
     pub(super) fn note_step(&mut self, decoded: bool) {
-        let Instance { unseen, tier, batch, .. } = &mut *self.on;
+        let Instance { unseen, tiers, batch, .. } = &mut *self.on;
         if let Some(unseen) = unseen {
             rare();
             unseen.begin(decoded);
-            if tier.is_some() {
+            if tiers.chunks.is_some() {
                 unseen.note_ran(batch.scheduled().map(|chunk| chunk.slot));
             }
         }
@@ -219,7 +220,7 @@ impl Effects<'_> {
         self.on.queues.ahead_mut().cancel_deferral(slot);
         self.give_up_seat(slot);
         self.begin_release(slot, now);
-        if let Some(tier) = self.on.tier.as_deref_mut() {
+        if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
             tier.finish_preempted(slot);
         }
         let (owner, computed) = self.on.seen_content(slot);
@@ -238,7 +239,7 @@ impl Effects<'_> {
     #[inline(never)]
     pub(super) fn discard_chunks(&mut self) {
         while let Some(chunk) = self.on.batch.pop_discarded() {
-            if self.on.tier.is_some() {
+            if self.on.tiers.chunks.is_some() {
                 // Its blocks are freed with the slot, once the next step is decided.
                 self.on.requests[chunk.slot].phase = Phase::Deferred;
             } else {

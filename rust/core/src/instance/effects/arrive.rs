@@ -28,9 +28,13 @@ impl Effects<'_> {
         } else {
             self.on.queues.waiting_mut().push_arrival(request, self.trace)
         };
-        if let Some(tier) = self.on.tier.as_deref_mut() {
+        if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
             rare();
             tier.join_queue(request);
+        }
+        if let Some(tree) = self.on.tiers.tree.as_deref_mut() {
+            rare();
+            tree.join_queue(request);
         }
         let waiting = self.waiting();
         self.on.observers.stats.occupancy.note_waiting(waiting);

@@ -145,7 +145,7 @@ impl Effects<'_> {
         }
         self.observe(Fact::Cancelled { ran: false }, slot, now);
         self.on.batch.forget_flying(slot);
-        if self.on.tier.is_some() {
+        if self.on.tiers.chunks.is_some() {
             rare();
             self.leave_tier(slot, now);
         } else if phase == Phase::Received {

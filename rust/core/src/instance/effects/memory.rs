@@ -3,7 +3,7 @@
 use super::Effects;
 use crate::hint::rare;
 use crate::instance::request::{Phase, Slot};
-use crate::instance::tiers::HostTier;
+use crate::instance::tiers::ChunkTier;
 use crate::instance::view::RequestView;
 use crate::policy::{Field, Validity};
 use crate::time::Ticks;
@@ -26,7 +26,7 @@ impl Effects<'_> {
 
     /// Frees the blocks and the slot of a request that has left.
     pub(super) fn free(&mut self, slot: Slot, now: Ticks) {
-        if self.on.tier.is_some() && self.keeps_loaded_blocks(slot) {
+        if self.on.tiers.chunks.is_some() && self.keeps_loaded_blocks(slot) {
             return;
         }
         self.release_blocks(slot, now);
@@ -36,7 +36,7 @@ impl Effects<'_> {
     /// Frees the blocks of a request that has left.
     pub(super) fn release_blocks(&mut self, slot: Slot, now: Ticks) {
         self.begin_release(slot, now);
-        if self.on.tier.is_some() {
+        if self.on.tiers.chunks.is_some() {
             rare();
             self.finish_in_tier(slot);
         }
@@ -69,12 +69,12 @@ impl Effects<'_> {
         let any = unseen
             || self.on.queues.ahead().arrived() > 0
             || self.on.queues.ahead().defers()
-            || self.on.tier.as_deref().is_some_and(HostTier::has_launched)
+            || self.on.tiers.chunks.as_deref().is_some_and(ChunkTier::has_launched)
             || self.on.speculator.is_some()
                 && self.on.unseen.as_ref().is_some_and(|unseen| !unseen.is_empty());
         self.receive_all();
         self.end_decision(false, now);
-        if let Some(tier) = self.on.tier.as_deref_mut() {
+        if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
             rare();
             tier.land();
         }

@@ -15,6 +15,7 @@ mod completion;
 mod expected;
 mod fields;
 mod halt;
+mod hosted_tree;
 mod listed;
 mod liveness;
 mod memory;
@@ -30,7 +31,6 @@ mod start;
 mod steps;
 mod swapped;
 mod tiers;
-mod tree_copies;
 mod verify;
 
 pub(crate) use cancel::Cancelled;

@@ -139,7 +139,7 @@ impl Effects<'_> {
         if self.on.transfers.has_admitted() {
             self.on.transfers.preempt(state.request);
         }
-        if let Some(tier) = self.on.tier.as_deref_mut() {
+        if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
             tier.preempt(slot);
         }
         let computed = state.computed;
@@ -162,6 +162,9 @@ impl Effects<'_> {
         self.on.kv.release_preempted(seen, &mut state.blocks);
         state.computed = 0;
         state.phase = Phase::Preempted;
+        if let Some(tree) = self.on.tiers.tree.as_deref_mut() {
+            tree.join_queue_again(slot);
+        }
         if let Some(mut ranks) = self.ranks() {
             ranks.move_to(slot, List::Queued, now);
         } else {

@@ -49,7 +49,7 @@ impl Effects<'_> {
     /// Begins again with the first share, if the instance has no request.
     #[inline(never)]
     pub(super) fn reset_reserve(&mut self) {
-        let copies = self.on.kv.copies().is_some_and(|copies| copies.next_end().is_some());
+        let copies = self.on.tiers.tree.as_deref().is_some_and(|tree| tree.next_end().is_some());
         if !copies
             && self.on.batch.running() + self.on.queued() == 0
             && let Some(reserve) = &mut self.on.reserve

@@ -40,12 +40,13 @@ impl Effects<'_> {
         }
         self.finish_decodes(now);
         self.end_requests(now);
-        if self.on.tier.is_some() {
+        if self.on.tiers.chunks.is_some() {
             rare();
             self.end_tier_step(&run, now);
         }
         if cfg!(debug_assertions) {
             self.check_invariants();
+            self.kv.gpu().check_accounts();
         }
         self.ended() - before
     }

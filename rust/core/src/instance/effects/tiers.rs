@@ -5,7 +5,7 @@ use crate::hint::rare;
 use crate::instance::observers::Fact;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::run::Run;
-use crate::instance::tiers::{HostTier, Wanted};
+use crate::instance::tiers::{ChunkTier, Wanted};
 use crate::kv::{ContentOwner, Hits, Tier};
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
@@ -24,7 +24,7 @@ pub(in crate::instance) enum AfterStep {
 impl Effects<'_> {
     /// Ends the step without tokens that waits for copies, if it has ended. Returns when it ends, if it has not.
     pub(in crate::instance) fn wake_tier(&mut self, now: Ticks) -> Option<Ticks> {
-        let ends = self.on.tier.as_deref_mut()?.wake(now);
+        let ends = self.on.tiers.chunks.as_deref_mut()?.wake(now);
         self.free_unloaded(now);
         ends
     }
@@ -32,7 +32,7 @@ impl Effects<'_> {
     /// Begins to form a step of an instance with a tier.
     pub(in crate::instance) fn open_tier_step(&mut self, now: Ticks) {
         self.open_copies(now);
-        if let Some(tier) = self.on.tier.as_deref_mut() {
+        if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
             rare();
             self.on.kv.forget_given();
             tier.open(&self.on.kv.take_lost(), now);
@@ -48,7 +48,7 @@ impl Effects<'_> {
     /// Begins to read what the store below a tier has of a candidate after the `cached` tokens in the prefix cache, and the
     /// tier has not. Returns whether there is anything.
     pub(in crate::instance) fn fetch(&mut self, candidate: &Candidate, cached: u32) -> bool {
-        let Some(tier) = self.on.tier.as_deref_mut() else { return false };
+        let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return false };
         let slot = match candidate.place {
             Place::Slot(slot) => Some(slot),
             Place::Front | Place::Arrival => None,
@@ -59,7 +59,7 @@ impl Effects<'_> {
 
     /// Notes that a request is passed over, as the lookup of its chunks has no answer yet.
     pub(in crate::instance) fn put_off(&mut self, request: RequestNumber) {
-        if let Some(tier) = self.on.tier.as_deref_mut() {
+        if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
             tier.put_off(request);
         }
     }
@@ -87,7 +87,7 @@ impl Effects<'_> {
 
     /// Notes that a request is admitted, or begins to wait, with these tokens in the prefix cache and to be loaded.
     pub(super) fn admit_to_tier(&mut self, slot: Slot, wanted: Wanted, now: Ticks) {
-        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return };
         let state = &self.on.requests[slot];
         tier.admit((slot, state.request, state.owner()), wanted, self.on.kv.gpu());
         tier.note_load(slot, wanted, now);
@@ -96,7 +96,7 @@ impl Effects<'_> {
     /// Has the prefix cache know the blocks of a request whose load has ended. If that are all its tokens, it computes the
     /// last one again.
     pub(in crate::instance) fn promote(&mut self, slot: Slot) {
-        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return };
         let state = &mut self.on.requests[slot];
         tier.promote(slot, state.computed == state.target());
         self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
@@ -108,7 +108,7 @@ impl Effects<'_> {
 
     /// Admits a request whose load has ended.
     pub(super) fn admit_loaded(&mut self, slot: Slot, offer: &AdmissionOffer) {
-        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return };
         tier.admit_loaded(slot);
         let state = &mut self.on.requests[slot];
         self.on.kv.leave(Tier::Loaded, state.computed, &state.blocks);
@@ -120,7 +120,9 @@ impl Effects<'_> {
 
     /// Tells observers of the tokens that an admitted request has from the prefix cache and from the tier.
     pub(super) fn observe_load(&mut self, slot: Slot, first: bool, now: Ticks) {
-        let Some(load) = self.on.tier.as_deref_mut().and_then(|tier| tier.take_load(slot)) else { return };
+        let Some(load) = self.on.tiers.chunks.as_deref_mut().and_then(|tier| tier.take_load(slot)) else {
+            return;
+        };
         let Wanted { cached, loaded, .. } = load.wanted;
         let (fetched, wait) = (load.fetched, now - load.since);
         self.observe(Fact::Loaded { first, cached, loaded, fetched, wait }, slot, now);
@@ -130,7 +132,7 @@ impl Effects<'_> {
     pub(super) fn finish_in_tier(&mut self, slot: Slot) {
         self.assign_blocks(slot);
         let state = &self.on.requests[slot];
-        if let Some(tier) = self.on.tier.as_deref_mut() {
+        if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
             tier.finish(slot, state.computed, state.blocks.blocks());
         }
     }
@@ -138,7 +140,7 @@ impl Effects<'_> {
     /// Ends a request in the tier that moves to another instance. Its blocks are freed once they have been read.
     pub(super) fn depart_from_tier(&mut self, slot: Slot) {
         let runs = !self.on.run.is_idle();
-        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return };
         rare();
         let state = &self.on.requests[slot];
         tier.depart(slot, state.computed, state.blocks.blocks(), runs);
@@ -146,7 +148,7 @@ impl Effects<'_> {
 
     /// Has a request enter the tier that is admitted with KV which another instance has sent.
     pub(super) fn receive_in_tier(&mut self, slot: Slot) {
-        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return };
         rare();
         let state = &self.on.requests[slot];
         self.on.kv.give_again(&state.blocks);
@@ -156,7 +158,7 @@ impl Effects<'_> {
     /// Has a request leave that was cancelled while it waited. Its blocks are free once its load has ended.
     pub(super) fn leave_tier(&mut self, slot: Slot, now: Ticks) {
         let runs = !self.on.run.is_idle();
-        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return };
         let state = &mut self.on.requests[slot];
         if matches!(state.phase, Phase::Loading | Phase::Loaded) {
             let at = if state.phase == Phase::Loading { Tier::Loading } else { Tier::Loaded };
@@ -176,7 +178,7 @@ impl Effects<'_> {
 
     /// Has a request that was cancelled keep its blocks until its load has ended. Returns whether it does.
     pub(super) fn keeps_loaded_blocks(&mut self, slot: Slot) -> bool {
-        let keeps = self.on.tier.as_deref_mut().is_some_and(|tier| tier.keeps_blocks(slot));
+        let keeps = self.on.tiers.chunks.as_deref_mut().is_some_and(|tier| tier.keeps_blocks(slot));
         if keeps {
             self.finish_in_tier(slot);
         }
@@ -185,7 +187,7 @@ impl Effects<'_> {
 
     /// Frees the blocks of requests that were cancelled, and whose load has ended since.
     pub(super) fn free_unloaded(&mut self, now: Ticks) {
-        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return };
         for slot in tier.take_unloaded() {
             self.free(slot, now);
         }
@@ -194,10 +196,10 @@ impl Effects<'_> {
     /// Makes the stores of the step that was formed. `decodes`: whether the decode set runs. Returns for how long its
     /// forward pass waits for copies.
     pub(in crate::instance) fn close_tier_step(&mut self, decodes: bool, now: Ticks) -> Ticks {
-        let Some(tier) = self.on.tier.as_deref() else { return 0 };
+        let Some(tier) = self.on.tiers.chunks.as_deref() else { return 0 };
         rare();
         let scheduled = self.scheduled(tier, decodes);
-        let Some(tier) = self.on.tier.as_deref_mut() else { return 0 };
+        let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return 0 };
         let lost = self.on.kv.take_lost();
         let begins = tier.close(&scheduled, &lost, self.on.kv.gpu());
         tier.write_step();
@@ -206,7 +208,7 @@ impl Effects<'_> {
 
     /// The requests of the step that was formed which may store chunks, in the order of admission, and their known tokens
     /// once it is done.
-    fn scheduled(&self, tier: &HostTier, decodes: bool) -> Vec<(Slot, u32)> {
+    fn scheduled(&self, tier: &ChunkTier, decodes: bool) -> Vec<(Slot, u32)> {
         let (batch, requests) = (&self.on.batch, &self.on.requests);
         let after = |slot: Slot| {
             let chunk = batch.scheduled().find(|chunk| chunk.slot == slot);
@@ -238,14 +240,14 @@ impl Effects<'_> {
 
     /// Sends the copies that begin once the first step of a run has ended, where its length is known as it starts.
     pub(in crate::instance) fn send_copies(&mut self, run: &Run) {
-        if let Some(tier) = self.on.tier.as_deref_mut() {
+        if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
             tier.send_others(run.after(1));
         }
     }
 
     /// Notes when the last steps of a run began that are applied, where steps are decided ahead.
     pub(super) fn note_launches(&mut self, run: &Run, steps: u64) {
-        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return };
         let begins = |step: u64| if step == 0 { tier.begins(run.start) } else { run.after(step) };
         let (before, latest) = ((steps > 1).then(|| begins(steps - 2)), begins(steps - 1));
         tier.note_launches(before, latest);
@@ -254,7 +256,7 @@ impl Effects<'_> {
     /// Ends the last step of a run in the tier.
     pub(super) fn end_tier_step(&mut self, run: &Run, now: Ticks) {
         let leap = self.on.settings.leap;
-        let Some(tier) = self.on.tier.as_deref_mut() else { return };
+        let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return };
         let start = run.after(run.steps - 1);
         if !leap {
             tier.send_others(now);
@@ -266,7 +268,7 @@ impl Effects<'_> {
     /// Ends a step without tokens. Returns what follows.
     pub(in crate::instance) fn pass_tier_step(&mut self, preempted: &[u32], now: Ticks) -> AfterStep {
         let free = self.on.kv.free();
-        let Some(tier) = self.on.tier.as_deref_mut() else { return AfterStep::Rest(None) };
+        let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return AfterStep::Rest(None) };
         tier.note_passed(preempted, free);
         let lost = self.on.kv.take_lost();
         let begins = tier.close(&[], &lost, self.on.kv.gpu());
@@ -284,7 +286,7 @@ impl Effects<'_> {
 
     /// Ends the copies that are under way as the replay ends, if decisions are recorded.
     pub(crate) fn drain_tier(&mut self, mut now: Ticks) {
-        let recorded = self.on.tier.as_deref().is_some_and(HostTier::is_recorded);
+        let recorded = self.on.tiers.chunks.as_deref().is_some_and(ChunkTier::is_recorded);
         while recorded && self.on.run.is_idle() {
             if let Some(ends) = self.wake_tier(now) {
                 now = ends;

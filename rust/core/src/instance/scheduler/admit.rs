@@ -10,6 +10,7 @@ use crate::instance::effects::{AdmissionOffer, Candidate, ChunkLoad, Place};
 use crate::instance::observers::Accumulators;
 use crate::instance::ranking::{BestQueued, Ranking};
 use crate::instance::request::{Phase, Slot};
+use crate::instance::tiers::TreeTier;
 use crate::kv::Hits;
 
 impl Stages<'_> {
@@ -51,7 +52,9 @@ impl Stages<'_> {
             return;
         }
         let (mut hits, mut admitted) = (Hits::default(), false);
-        let passes = self.effects.settings.limits.prompts || self.effects.tier.is_some();
+        let tiers = &self.effects.tiers;
+        let reads = tiers.tree.as_deref().is_some_and(TreeTier::reads);
+        let passes = self.effects.settings.limits.prompts || tiers.chunks.is_some() || reads;
         let mut passed = passes.then(PassedOver::default);
         let ends = self.ends_admissions();
         while self.budget() > 0 || ends {
@@ -158,7 +161,7 @@ impl Stages<'_> {
             return Some(self.candidate_in(slot));
         }
         if seated
-            && self.effects.tier.is_some()
+            && self.effects.tiers.chunks.is_some()
             && let Some(slot) = self.first_loaded()
         {
             rare();
@@ -270,9 +273,19 @@ impl Stages<'_> {
         hits: &mut Hits,
     ) -> AdmissionOffer {
         let &Candidate { owner, target, .. } = candidate;
+        if self.effects.tiers.tree.is_some() && self.effects.awaits_read(candidate.request, self.draft.now) {
+            rare();
+            return AdmissionOffer {
+                tokens: 0,
+                blocks: 0,
+                affordable: false,
+                part: Part::Admitted,
+                load: ChunkLoad::Unknown,
+            };
+        }
         self.effects.kv.find(owner, target, hits);
         let hit = hits.len() * self.effects.settings.block.tokens();
-        let load = if self.effects.kv.copies().is_some() {
+        let load = if self.effects.tiers.tree.is_some() {
             self.look_up_on_host(hits)
         } else {
             self.look_up(candidate, hit)

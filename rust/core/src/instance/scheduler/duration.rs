@@ -46,14 +46,13 @@ impl Stages<'_> {
         }
         let extrapolation = self.effects.settings.cost.extrapolation(&shape);
         let copying = self.effects.take_copy_ticks(series.first);
-        let stall = self.effects.tier.as_deref().map_or(0, |tier| tier.stall(series.first))
-            + self.effects.kv.copies().map_or(0, |copies| copies.stall(series.first));
+        let stall = self.effects.tiers.stall(series.first);
         let copying = copying.saturating_add(waits).saturating_add(stall);
         let mut run = Run { start: now, copying, series, steps, begun: true, extrapolation, decodes };
         if run.steps > 1 {
             run.steps = run.steps.min(self.effects.steps_before_rank_changes(&run));
         }
-        if self.effects.tier.is_some() {
+        if self.effects.tiers.chunks.is_some() {
             rare();
             if self.effects.settings.leap {
                 self.effects.send_copies(&run);

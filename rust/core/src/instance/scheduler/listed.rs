@@ -18,7 +18,7 @@ impl Stages<'_> {
             && !batch.runs_chunks()
             && !self.effects.observers.log.is_kept()
             && self.effects.settings.scheduler.receive_interval == 1
-            && self.effects.tier.is_none()
+            && self.effects.tiers.chunks.is_none()
     }
 
     /// Lists steps of the decode set that certainly follow the one that starts. `rise`: how they rise with the context, if

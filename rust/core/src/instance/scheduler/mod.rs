@@ -14,6 +14,7 @@ mod decode_run;
 mod displace;
 mod draft;
 mod duration;
+mod hosted_tree;
 mod joining;
 mod layered;
 mod limits;
@@ -29,7 +30,6 @@ mod select;
 mod speculate;
 mod swap;
 mod tiers;
-mod tree_copies;
 
 pub(crate) use draft::StepDraft;
 
@@ -119,6 +119,7 @@ impl<'a> Stages<'a> {
             if preempted {
                 rare();
                 self.effects.requeue_after_step();
+                self.effects.begin_reads_again(now);
             }
             let batch = &self.effects.batch;
             let formed = (decodes && batch.decode_set().len() > 0) || batch.runs_chunks();
@@ -166,7 +167,7 @@ impl<'a> Stages<'a> {
         let now = self.draft.now;
         let dropped = self.effects.queues.has_migrated_in() && self.effects.store_migrated(now);
         self.draft.free_blocks = self.effects.kv.free();
-        self.effects.begin_loads(now);
+        self.effects.begin_loads();
         self.settle_prefixes(decodes);
         // What ends the decision is not known to the step.
         let waits = self.effects.close_tier_step(decodes, now) + self.effects.begin_forward(now);

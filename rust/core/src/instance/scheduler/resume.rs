@@ -93,7 +93,7 @@ impl Stages<'_> {
             // A request before the victim may get a block of it, and leave one of those that were free.
             return false;
         }
-        if self.effects.tier.is_some() && self.effects.unseen.is_some() {
+        if self.effects.tiers.chunks.is_some() && self.effects.unseen.is_some() {
             // Blocks of a victim may not be free before the step in flight has ended.
             return false;
         }

@@ -12,17 +12,17 @@ use crate::instance::Part;
 use crate::instance::effects::{AdmissionOffer, AfterStep, Candidate, ChunkLoad, Place};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::run::Run;
-use crate::instance::tiers::HostTier;
+use crate::instance::tiers::ChunkTier;
 use crate::time::Ticks;
 
 impl Stages<'_> {
     /// The chunks that a tier has of a candidate after the `cached` tokens in the prefix cache.
     pub(super) fn look_up(&mut self, candidate: &Candidate, cached: u32) -> ChunkLoad {
-        let tier = self.effects.tier.as_deref();
+        let tier = self.effects.tiers.chunks.as_deref();
         if tier.is_some_and(|tier| tier.awaits_reads(candidate.request)) {
             return ChunkLoad::Unknown;
         }
-        if tier.is_some_and(HostTier::reads_on_lookup) {
+        if tier.is_some_and(ChunkTier::reads_on_lookup) {
             rare();
             // The store may have more by the next step: other instances and copies that end change it.
             self.draft.loads.looked_up = true;
@@ -30,7 +30,7 @@ impl Stages<'_> {
                 return ChunkLoad::Unknown;
             }
         }
-        let Some(tier) = self.effects.tier.as_deref() else { return ChunkLoad::None };
+        let Some(tier) = self.effects.tiers.chunks.as_deref() else { return ChunkLoad::None };
         let slot = match candidate.place {
             Place::Slot(slot) => Some(slot),
             Place::Front | Place::Arrival => None,
@@ -76,7 +76,7 @@ impl Stages<'_> {
     fn blocks_of_prefills(&self) -> u64 {
         let slots = self.effects.settings.drafts.slots();
         let requests = &self.effects.requests;
-        let loading = self.effects.tier.as_deref().map_or(&[][..], |tier| tier.loading());
+        let loading = self.effects.tiers.chunks.as_deref().map_or(&[][..], |tier| tier.loading());
         let prefills =
             self.effects.batch.outside().iter().filter(|&&slot| requests[slot].phase == Phase::Prefilling);
         let lacking = prefills.chain(loading).map(|&slot| {
@@ -102,7 +102,7 @@ impl Stages<'_> {
 
     /// The first request, in the queue's order, whose load has ended. The step sees that of all before it.
     pub(super) fn first_loaded(&mut self) -> Option<Slot> {
-        let tier = self.effects.tier.as_deref()?;
+        let tier = self.effects.tiers.chunks.as_deref()?;
         let requests = &self.effects.requests;
         let ready = tier.loading().iter().copied().filter(|&slot| tier.is_loaded(slot));
         let slot = if self.effects.queues.waiting().is_by_priority() {
@@ -119,9 +119,8 @@ impl Stages<'_> {
 
     /// Ends a step that computes no tokens in the tier, if there is one. Returns whether another step follows at once.
     pub(super) fn passes_step(&mut self) -> bool {
-        if self.effects.tier.is_none() {
-            self.await_copies();
-            return false;
+        if self.effects.tiers.chunks.is_none() {
+            return self.await_copies();
         }
         rare();
         let (next, waits) = match self.effects.pass_tier_step(&self.draft.preempted, self.draft.now) {
@@ -152,7 +151,7 @@ impl Stages<'_> {
     /// For how many steps of a run its copies change nothing: up to the step that learns of the end of one, and before the
     /// one that stores a chunk, reuses a block that is still to be copied, or may decide otherwise on a load.
     pub(super) fn steps_before_copies_matter(&self, run: &Run) -> u64 {
-        let Some(tier) = self.effects.tier.as_deref() else { return run.steps };
+        let Some(tier) = self.effects.tiers.chunks.as_deref() else { return run.steps };
         if self.draft.loads.looked_up || tier.is_behind() || tier.has_news() {
             return 1;
         }

@@ -3,7 +3,6 @@
 use super::Look;
 use crate::instance::request::{Phase, RequestState};
 use crate::instance::run::{Passing, Pipeline};
-use crate::instance::tiers::HostTier;
 use crate::kv::{Account, Memory, Tier};
 use crate::metrics::InstanceStats;
 use crate::time::Ticks;
@@ -42,8 +41,8 @@ impl Look<'_> {
             kv_tokens: self.gpu_kv_tokens(),
             kv_host_tokens: account.held(Tier::Host).tokens + account.held(Tier::Landed).tokens,
             kv_arriving_tokens: account.held(Tier::Arriving).tokens + account.held(Tier::Loading).tokens,
-            tier_chunks: self.tier.as_deref().map_or_else(|| self.kv.gpu().on_host(), HostTier::chunks),
-            store_chunks: self.tier.as_deref().map_or(0, HostTier::chunks_below),
+            tier_chunks: self.tiers.held(self.kv.gpu()),
+            store_chunks: self.tiers.held_below(),
             batch_requests,
             batch_tokens,
             step_ticks,

@@ -3,11 +3,12 @@
 //! Follows `sglang` 0.5.23: `load_back` of `srt/mem_cache/unified_radix_cache.py`. What is loaded has its blocks at once, and
 //! evicts for them. Other blocks are allocated once the step is formed.
 
-use super::Memory;
 use super::caching::Caching;
+use super::{ContentOwner, Memory};
 use crate::kv::block_table::BlockTable;
+use crate::kv::content::Content;
 use crate::kv::hits::Hits;
-use crate::kv::tree::{HostCounters, NodeId, RadixTree};
+use crate::kv::tree::{HostCounters, HostLock, NodeId, RadixTree};
 
 impl Memory {
     /// The same memory, whose tree is on the host, too. See [`RadixTree::with_host`].
@@ -80,6 +81,38 @@ impl Memory {
     /// Removes and returns the blocks of each node that was copied to the host as it was evicted.
     pub(crate) fn take_at_once(&mut self) -> Vec<u64> {
         if let Caching::Tree(tree) = &mut self.caching { tree.nodes.take_at_once() } else { Vec::new() }
+    }
+
+    /// The part of a tree that is on the GPU and on the host, to change.
+    pub(crate) fn hosted_mut(&mut self) -> Option<&mut RadixTree> {
+        if let Caching::Tree(tree) = &mut self.caching { Some(&mut tree.nodes) } else { None }
+    }
+
+    /// Uses the prefix of `tokens` tokens of a request, but the last, and locks its end on the host. Returns the lock, how many
+    /// blocks the prefix has, and the contents of those after it; `None`: the host lacks the end.
+    pub(crate) fn begin_read(
+        &mut self,
+        owner: ContentOwner,
+        tokens: u32,
+        least: u32,
+    ) -> Option<(HostLock, u32, Vec<Content>)> {
+        let blocks = (tokens - 1) / self.names.block_tokens;
+        let mut hits = Hits::default();
+        self.find(owner, tokens, &mut hits);
+        let Caching::Tree(tree) = &mut self.caching else { return None };
+        let end = tree.nodes.use_prefix(&mut hits.found);
+        let first = hits.len() + hits.on_host();
+        let asked = (blocks - first) * self.names.block_tokens;
+        if asked < least.max(1) || !tree.nodes.reads_below(end) {
+            return None;
+        }
+        let contents = (first..blocks).map(|position| self.names.content(owner, position)).collect();
+        Some((tree.nodes.lock_on_host(end), first, contents))
+    }
+
+    /// Checks the accounts of a tree. See [`RadixTree::check_accounts`].
+    pub(crate) fn check_accounts(&self) {
+        self.caching.tree().into_iter().for_each(RadixTree::check_accounts);
     }
 
     /// Blocks in the host's memory.

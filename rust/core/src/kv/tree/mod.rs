@@ -13,5 +13,5 @@ mod leaves;
 mod nodes;
 mod place;
 
-pub(crate) use nodes::{Found, HostCounters, NodeId, RadixTree};
+pub(crate) use nodes::{Found, HostCounters, HostLock, NodeId, RadixTree};
 pub(crate) use place::TreePlace;

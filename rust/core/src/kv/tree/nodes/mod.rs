@@ -2,7 +2,7 @@
 
 mod host;
 
-pub(crate) use host::HostCounters;
+pub(crate) use host::{HostCounters, HostLock};
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};

@@ -6,6 +6,10 @@
 //! above it that the host lacks; or as the GPU evicts it. What the host alone has is evicted by leaves, as on the GPU. Where
 //! nodes are written as they are evicted, copies of what the GPU has, too, are given up before that.
 
+mod reads;
+
+pub(crate) use reads::HostLock;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -25,12 +29,14 @@ pub(super) struct Places {
     loading: NodeId,
     /// Its place among those that both may have; 0: it has none.
     copy: u64,
+    /// Reads that begin below it, and writes of it to a store below the host.
+    host_locks: u32,
 }
 
 impl Places {
     /// Those of a node that a request inserts.
     pub(super) const GPU: Self =
-        Self { gpu: true, host: false, insertions: 0, loading: NodeId::ROOT, copy: 0 };
+        Self { gpu: true, host: false, insertions: 0, loading: NodeId::ROOT, copy: 0, host_locks: 0 };
 
     /// Those of the beginning of a node that is split.
     pub(super) fn of_beginning(self) -> Self {
@@ -55,6 +61,8 @@ pub(super) struct HostPart {
     /// Blocks that fit, and that it has.
     capacity: u64,
     used: u64,
+    /// Of these, blocks that are being read from a store below, and in no node yet.
+    reading: u64,
     /// Insertions of a node before it is written; `None`: it is as the GPU evicts it.
     least: Option<u32>,
     /// The leaves of what it alone has.
@@ -108,6 +116,26 @@ impl RadixTree {
     /// The last node of a path that the GPU has.
     pub(crate) fn end_on_gpu(&self, end: NodeId) -> NodeId {
         self.path(end).find(|&id| self.node(id).places.gpu).unwrap_or_default()
+    }
+
+    /// Checks that the accounts of blocks are the sums of what nodes say.
+    ///
+    /// # Panics
+    ///
+    /// If one differs: a bug in the engine.
+    pub(crate) fn check_accounts(&self) {
+        let sum = |has: fn(&Node) -> bool| {
+            self.nodes.iter().filter(|node| has(node)).map(Node::blocks).sum::<u64>()
+        };
+        let said = (sum(|node| node.places.gpu), sum(|node| node.places.gpu && node.locks == 0));
+        assert_eq!(
+            said,
+            (self.blocks, self.unlocked),
+            "Invariant: the blocks of a tree on the GPU are its nodes'"
+        );
+        let reading = self.host.as_deref().map_or(0, |host| host.reading);
+        let on_host = sum(|node| node.places.host) + reading;
+        assert_eq!(on_host, self.on_host(), "Invariant: those on the host are, too, or are being read");
     }
 
     // -- insertions and loads ---------------------------------------------------------------
@@ -331,7 +359,8 @@ impl Node {
 
     /// Whether the host may evict it.
     fn is_leaf_on_host(&self) -> bool {
-        self.locks == 0 && !self.places.gpu && self.places.host && self.children == 0
+        let locks = self.locks + self.places.host_locks;
+        locks == 0 && !self.places.gpu && self.places.host && self.children == 0
     }
 }
 

@@ -201,3 +201,69 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_read_becomes_nodes_of_the_host_below_the_one_where_the_read_began() {
+    let mut tree = tree(9, Some(1));
+    insert(&mut tree, b"ab", 0);
+    end_writes(&mut tree);
+    let end = insert(&mut tree, b"ab", 2);
+    let anchor = tree.lock_on_host(end);
+    assert_eq!(tree.take_room(4, 1), 4);
+    assert_eq!((tree.on_host(), tree.host_counters().peak), (6, 6), "room is taken before");
+    // Another request computes the third block meanwhile, and the GPU alone has the fourth of another sequence.
+    insert(&mut tree, b"abc", 2);
+    assert_eq!(tree.on_host(), 7);
+    let rest: Vec<_> = contents(b"abcdef").split_off(2);
+    assert_eq!(tree.insert_read(anchor, &rest[..3]), 1, "the host had the third block");
+    tree.leave_room(1);
+    tree.unlock_on_host(anchor);
+    tree.check_accounts();
+    assert_eq!((places(&tree, b"abcdef"), tree.on_host()), ((3, 2), 5));
+}
+
+#[test]
+fn a_node_of_the_gpu_on_the_way_of_a_read_is_then_on_the_host_too() {
+    let mut tree = tree(9, Some(2));
+    insert(&mut tree, b"abcd", 0);
+    let anchor = tree.lock_on_host(NodeId::ROOT);
+    assert_eq!(tree.take_room(3, 1), 3);
+    assert_eq!(tree.insert_read(anchor, &contents(b"abz")), 0);
+    tree.check_accounts();
+    assert_eq!((places(&tree, b"abcd"), places(&tree, b"abz"), tree.on_host()), ((4, 0), (2, 1), 3));
+    assert_eq!(tree.evict(), contents(b"abcd").split_off(2), "the end of the node is lost");
+    assert_eq!(tree.evict(), contents(b"ab"));
+    assert_eq!((places(&tree, b"abcd"), tree.on_host()), ((0, 2), 3));
+}
+
+#[test]
+fn a_node_that_is_locked_on_the_host_is_not_evicted_from_it_though_it_is_split() {
+    let mut tree = tree(4, Some(1));
+    let end = insert(&mut tree, b"abcd", 0);
+    end_writes(&mut tree);
+    let locks = tree.lock_parts(end, 4);
+    let keys: Vec<_> = contents(b"abcd").into_iter().map(Content::key).collect();
+    assert_eq!((locks.len(), &locks[0].1), (1, &keys));
+    tree.evict();
+    let mut found = find(&tree, b"abz");
+    tree.use_prefix(&mut found);
+    assert_eq!(tree.lock_parts(end, 4).into_iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [2, 2]);
+    assert_eq!((tree.take_room(3, 1), tree.on_host()), (0, 4), "both parts are locked");
+    for id in [found.end(), end] {
+        tree.node_mut(id).places.host_locks -= 1;
+    }
+    tree.unlock_on_host(locks[0].0);
+    assert_eq!((tree.take_room(3, 1), places(&tree, b"abcd")), (3, (0, 0)));
+    tree.check_accounts();
+}
+
+#[test]
+fn a_read_takes_less_room_than_it_wants_if_that_is_enough() {
+    for (least, room) in [(1, 2), (2, 2), (3, 0)] {
+        let mut tree = tree(6, Some(1));
+        insert(&mut tree, b"abcd", 0);
+        assert_eq!(tree.take_room(5, least), room, "the node is being written");
+        tree.leave_room(room);
+        assert_eq!(tree.on_host(), 4);
+    }
+}

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::jobs::{Job, Kind};
-use crate::kv::{CopyLog, Interval};
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
 
@@ -76,15 +75,20 @@ pub struct TierJob {
 }
 
 impl TierJob {
-    pub(super) fn new(id: u32, job: &Job, request: Option<RequestNumber>, reported: Ticks) -> Self {
+    /// `request`, `chunks`: of the copy.
+    pub(super) fn new<P>(
+        id: u32,
+        job: &Job<P>,
+        (request, chunks): (Option<RequestNumber>, u64),
+        reported: Ticks,
+    ) -> Self {
         let kind = match job.kind {
             Kind::Store => "store",
             Kind::Load => "load",
             Kind::Sync => "sync",
         };
         let (begins, ends) = job.interval.map_or((0, 0), |interval| (interval.begins, interval.ends));
-        let (blocks, chunks) = (job.blocks, job.chunks.len() as u64);
-        let request = request.map(|request| request.0);
+        let (request, blocks) = (request.map(|request| request.0), job.blocks);
         Self { id, kind, request, blocks, chunks, made: job.made, begins, ends, reported }
     }
 }
@@ -101,34 +105,6 @@ pub struct TierLog {
 }
 
 impl TierLog {
-    /// The log of a tree that the host has, too: its blocks are chunks, and its copies are of no request.
-    pub(in crate::instance) fn of_tree(log: CopyLog) -> Self {
-        let steps = log.rows.into_iter().map(|row| TierStep {
-            start: row.start,
-            begins: row.begins,
-            hits: row.hits,
-            loads: row.loads,
-            stores: row.stores,
-            chunks: row.on_host,
-            evicted: row.evicted,
-            refused: row.refused,
-            ..TierStep::default()
-        });
-        let jobs =
-            (0..).zip(log.copies).map(|(id, (to_host, blocks, made, Interval { begins, ends }))| TierJob {
-                id,
-                kind: if to_host { "store" } else { "load" },
-                request: None,
-                blocks,
-                chunks: blocks,
-                made,
-                begins,
-                ends,
-                reported: ends,
-            });
-        Self { steps: steps.collect(), jobs: jobs.collect(), reports: Vec::new() }
-    }
-
     /// Replaces the number of each request by its row in the trace, which `origins` has for it.
     pub(crate) fn restore(&mut self, origins: &[u32]) {
         let row = |request: &mut u32| *request = origins[*request as usize];
@@ -145,13 +121,14 @@ impl TierLog {
 #[derive(Debug, Default)]
 pub(super) struct StepLog {
     log: Option<Box<TierLog>>,
-    /// The requests that waited for loads after the step that was written last.
+    /// The requests that waited for loads after the step that was written last, and the chunks in the tier.
     loading: Vec<u32>,
+    chunks: u64,
 }
 
 impl StepLog {
     pub(super) fn new(recorded: bool) -> Self {
-        Self { log: recorded.then(Box::default), loading: Vec::new() }
+        Self { log: recorded.then(Box::default), loading: Vec::new(), chunks: 0 }
     }
 
     pub(super) fn is_kept(&self) -> bool {
@@ -162,7 +139,8 @@ impl StepLog {
     pub(super) fn write(&mut self, step: &TierStep) {
         let Some(log) = &mut self.log else { return };
         let waits = std::mem::replace(&mut self.loading, step.loading.clone());
-        if !step.is_idle() || waits != step.loading {
+        let chunks = std::mem::replace(&mut self.chunks, step.chunks);
+        if !step.is_idle() || waits != step.loading || chunks != step.chunks {
             log.steps.push(step.clone());
         }
     }

@@ -1,10 +1,10 @@
 //! Looking up which chunks of a request the tier has.
 
-use super::HostTier;
+use super::ChunkTier;
 use crate::instance::request::Slot;
 use crate::kv::{ContentOwner, Found, Memory};
 
-impl HostTier {
+impl ChunkTier {
     /// The tokens that the tier has of a request of `tokens` tokens, after those in the prefix cache; `None`: that is known
     /// only later, as a chunk is being stored or loaded, or the request's own copies have not ended.
     pub(in crate::instance) fn look_up(

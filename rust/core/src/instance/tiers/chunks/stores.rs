@@ -5,13 +5,14 @@
 //! its prompt as they are computed and the others as it ends; a chunk that finds no room is not tried again by that
 //! request; and a step that evicts blocks which the tier lacks waits until they are copied.
 
-use super::HostTier;
-use super::jobs::{Job, Kind};
+use super::ChunkTier;
+use super::Copied;
 use crate::instance::request::Slot;
-use crate::kv::{Access, Found, Memory, StoredChunk};
+use crate::instance::tiers::transfers::Kind;
+use crate::kv::{Access, Block, Found, Memory, StoredChunk};
 use crate::time::Ticks;
 
-impl HostTier {
+impl ChunkTier {
     /// Makes the stores of the step that was formed, and sends what it waits for. `scheduled`: requests that it runs, in the
     /// order of admission, with the known tokens computed once it is done. `lost`: contents that the GPU has lost as it was
     /// formed. Returns when its forward pass begins.
@@ -23,7 +24,7 @@ impl HostTier {
     ) -> Ticks {
         if !self.fences.is_empty() {
             for block in memory.given() {
-                self.fences.jobs_of(block).iter().for_each(|&job| self.step.flush(job));
+                self.fences.jobs_of(block).iter().for_each(|&job| self.copies.step.flush(job));
             }
         }
         // Those that have ended have inserted their chunks before this step was formed.
@@ -43,7 +44,7 @@ impl HostTier {
         }
         self.store_lost();
         let used = self.uses.requests(&self.loading);
-        self.step.close(used, (self.store.used(), self.store.evicted()));
+        self.copies.step.close(used, (self.store.used(), self.store.evicted()));
         self.send_reads();
         self.send_urgent()
     }
@@ -65,12 +66,12 @@ impl HostTier {
         let (rest, blocks) = (self.uses.get(id).rest, std::mem::take(&mut self.uses.get_mut(id).blocks));
         let Some(job) = self.store_chunks(id, rest, memory) else { return };
         self.uses.note_behind(id, false);
-        let blocks = self.jobs.blocks_of(job, self.rules.config.chunk_blocks, &blocks);
+        let blocks = self.stored_blocks(job, &blocks);
         if memory.given().any(|block| blocks.contains(&block)) {
-            self.step.flush(job);
+            self.copies.step.flush(job);
         }
         if self.rules.config.write.insertions().is_some() {
-            self.step.at_once.push(job);
+            self.copies.step.at_once.push(job);
         }
         self.fences.add(job, blocks);
     }
@@ -95,8 +96,8 @@ impl HostTier {
         let stored = self.store.store(&offered, &mut self.uses.get_mut(id).access);
         self.uses.note_behind(id, false);
         let Some(stored) = stored else {
-            self.stats.refused_stores += 1;
-            self.step.row.refused += 1;
+            self.copies.stats.refused_stores += 1;
+            self.copies.step.row.refused += 1;
             self.uses.note_behind(id, !inserts);
             return None;
         };
@@ -115,8 +116,8 @@ impl HostTier {
             // Each is used on its own, so that the one that was lost first is the first to be evicted.
             let taken = self.store.store(&[StoredChunk { at: 0, key }], &mut Access::default());
             if taken.is_none() {
-                self.stats.refused_stores += 1;
-                self.step.row.refused += 1;
+                self.copies.stats.refused_stores += 1;
+                self.copies.step.row.refused += 1;
             }
             stored.extend(taken.into_iter().flatten());
         }
@@ -124,16 +125,23 @@ impl HostTier {
             return;
         }
         let blocks = self.count_stored(&stored);
-        let job = self.jobs.open(Job::new(Kind::Store, None, &stored, blocks, self.step.row.start));
-        self.step.made(job, Kind::Store);
-        self.step.flush(job);
+        let job = self.copies.open(Kind::Store, Copied { used: None, chunks: stored }, blocks);
+        self.copies.step.flush(job);
+    }
+
+    /// The blocks that a copy stores, if it does, of a request that has `blocks`.
+    pub(super) fn stored_blocks(&self, job: u32, blocks: &[Block]) -> Vec<Block> {
+        let size = self.rules.config.chunk_blocks;
+        let job = self.copies.jobs.get(job).filter(|job| job.kind == Kind::Store);
+        let chunks = job.into_iter().flat_map(|job| &job.of.chunks);
+        chunks.flat_map(|chunk| &blocks[(chunk.at * size) as usize..][..size as usize]).copied().collect()
     }
 
     /// Counts chunks that are stored. Returns their blocks.
     fn count_stored(&mut self, stored: &[StoredChunk]) -> u64 {
         let blocks = stored.len() as u64 * u64::from(self.rules.config.chunk_blocks);
-        self.stats.stored_blocks += blocks;
-        self.stats.peak_chunks = self.stats.peak_chunks.max(self.store.used());
+        self.copies.stats.stored_blocks += blocks;
+        self.copies.stats.peak_chunks = self.copies.stats.peak_chunks.max(self.store.used());
         blocks
     }
 }

@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::HostTier;
-use super::jobs::Job;
+use super::ChunkTier;
+use super::Copied;
 use super::prefetch::Prefetching;
 use crate::config::StoreLink;
 use crate::instance::request::Slot;
-use crate::kv::{Access, ContentOwner, Found, Link, Memory, SharedStore, StoredChunk};
-use crate::metrics::{StoreCopies, StoreStats};
+use crate::instance::tiers::transfers::{Job, StoreLinks};
+use crate::kv::{Access, ContentOwner, Found, Memory, SharedStore, StoredChunk};
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
 
@@ -39,9 +39,7 @@ pub(super) struct Copy {
 /// The store below a tier, as one instance uses it.
 #[derive(Debug)]
 pub(super) struct Below {
-    store: SharedStore,
-    /// The links to the store and back.
-    links: [Link; 2],
+    links: StoreLinks,
     /// The copies under way, by their end and in the order in which they were sent.
     open: BTreeMap<(Ticks, u64), Copy>,
     sent: u64,
@@ -51,55 +49,33 @@ pub(super) struct Below {
     prefetching: Option<Prefetching>,
     /// The chunks that the lookups of each request have found in the step that is formed.
     found: Vec<Vec<u64>>,
-    stats: StoreCopies,
 }
 
 impl Below {
-    fn new(config: StoreLink, store: SharedStore) -> Self {
-        Self {
-            store,
-            links: [config.write, config.read].map(Link::new),
-            open: BTreeMap::new(),
-            sent: 0,
-            early: FxHashMap::default(),
-            prefetching: config.prefetch.map(Prefetching::new),
-            found: Vec::new(),
-            stats: StoreCopies { store: config.store, ..StoreCopies::default() },
-        }
-    }
-
     fn open(&mut self, ends: Ticks, copy: Copy) {
         self.open.insert((ends, self.sent), copy);
         self.sent += 1;
     }
 
     /// Writes those of some chunks that the store lacks and has room for. Returns their keys.
-    fn write(&mut self, keys: &[u64], chunk_blocks: u32, now: Ticks) -> Vec<u64> {
-        let mut store = self.store.get();
-        let taken = store.put(keys, now);
-        if taken.is_empty() {
-            return taken;
+    fn write(&mut self, keys: &[u64], now: Ticks) -> Vec<u64> {
+        let (taken, ends) = self.links.write(keys, now);
+        if !taken.is_empty() {
+            self.open(ends, Copy { keys: taken.clone(), writes: true });
         }
-        let blocks = taken.len() as u64 * u64::from(chunk_blocks);
-        let ends = store.write(&taken, blocks, &mut self.links[0], now).ends;
-        drop(store);
-        self.stats.written_blocks += blocks;
-        self.open(ends, Copy { keys: taken.clone(), writes: true });
         taken
     }
 
     /// Reads the chunks that lookups have found.
-    fn read(&mut self, chunk_blocks: u32, now: Ticks) {
+    fn read(&mut self, now: Ticks) {
         for keys in std::mem::take(&mut self.found) {
-            self.read_keys(keys, chunk_blocks, now);
+            self.read_keys(keys, now);
         }
     }
 
     /// Reads chunks in one copy. Returns when it ends.
-    fn read_keys(&mut self, keys: Vec<u64>, chunk_blocks: u32, now: Ticks) -> Ticks {
-        let blocks = keys.len() as u64 * u64::from(chunk_blocks);
-        let ends = self.store.get().read(&keys, blocks, &mut self.links[1], now).ends;
-        self.stats.read_blocks += blocks;
+    fn read_keys(&mut self, keys: Vec<u64>, now: Ticks) -> Ticks {
+        let ends = self.links.read(&keys, now);
         self.open(ends, Copy { keys, writes: false });
         ends
     }
@@ -111,21 +87,30 @@ impl Below {
     }
 }
 
-impl HostTier {
+impl ChunkTier {
     /// Has a store be below the tier, if its settings have one.
     pub(in crate::instance) fn set_store(&mut self, stores: &[SharedStore]) {
-        let below = |config: StoreLink| Box::new(Below::new(config, stores[config.store as usize].clone()));
-        self.links.below = self.rules.config.below.map(below);
+        let below = |config: StoreLink| {
+            Box::new(Below {
+                links: StoreLinks::new(config, self.rules.config.chunk_blocks, stores),
+                open: BTreeMap::new(),
+                sent: 0,
+                early: FxHashMap::default(),
+                prefetching: config.prefetch.map(Prefetching::new),
+                found: Vec::new(),
+            })
+        };
+        self.below = self.rules.config.below.map(below);
     }
 
     /// Whether chunks are read from a store below the tier as a request is looked at for admission.
     pub(in crate::instance) fn reads_on_lookup(&self) -> bool {
-        self.links.below.as_deref().is_some_and(|below| below.prefetching.is_none())
+        self.below.as_deref().is_some_and(|below| below.prefetching.is_none())
     }
 
     /// Learns which copies between the tier and the store have ended by `now`.
     pub(super) fn learn_of_store(&mut self, now: Ticks) {
-        let Some(below) = &mut self.links.below else { return };
+        let Some(below) = &mut self.below else { return };
         for (_, copy) in below.take_ended(now) {
             if copy.writes {
                 self.store.end_load(&copy.keys, false);
@@ -144,7 +129,7 @@ impl HostTier {
         (tokens, cached): (u32, u32),
         memory: &Memory,
     ) -> bool {
-        let (size, now) = (self.rules.chunk_tokens(), self.step.row.start);
+        let (size, now) = (self.rules.chunk_tokens(), self.copies.step.row.start);
         let id = slot.and_then(|slot| self.uses.id(slot));
         let (chunks, first) = (self.rules.chunks_sought(tokens), cached / size);
         if id.is_some_and(|id| !self.uses.get(id).jobs.is_empty())
@@ -158,7 +143,7 @@ impl HostTier {
             if self.store.find(chunk.key) != Found::Missing {
                 continue;
             }
-            let Some(below) = self.links.below.as_deref_mut() else { return false };
+            let Some(below) = self.below.as_deref_mut() else { return false };
             let (access, fetched) = if let Some(id) = id {
                 self.uses.fetching(id)
             } else {
@@ -166,30 +151,30 @@ impl HostTier {
                 (&mut early.access, &mut early.fetched)
             };
             // Chunks that evict each other from the tier would be read without end.
-            if fetched.contains(&at) || !below.store.get().look_up(chunk.key, now) {
+            if fetched.contains(&at) || !below.links.has(chunk.key, now) {
                 break;
             }
             if self.store.store(&[chunk], access).is_none() {
-                below.stats.refused_reads += 1;
+                below.links.stats.refused_reads += 1;
                 break;
             }
             fetched.push(at);
             found.push(chunk.key);
         }
         let any = !found.is_empty();
-        if let Some(below) = self.links.below.as_mut().filter(|_| any) {
+        if let Some(below) = self.below.as_mut().filter(|_| any) {
             below.found.push(found);
-            self.stats.peak_chunks = self.stats.peak_chunks.max(self.store.used());
+            self.copies.stats.peak_chunks = self.copies.stats.peak_chunks.max(self.store.used());
         }
         any
     }
 
     fn prefetching(&self) -> Option<&Prefetching> {
-        self.links.below.as_deref()?.prefetching.as_ref()
+        self.below.as_deref()?.prefetching.as_ref()
     }
 
     fn prefetching_mut(&mut self) -> Option<&mut Prefetching> {
-        self.links.below.as_deref_mut()?.prefetching.as_mut()
+        self.below.as_deref_mut()?.prefetching.as_mut()
     }
 
     /// Whether chunks are read from the store below as requests join the queue.
@@ -211,7 +196,7 @@ impl HostTier {
 
     /// Whether a request waits for its reads.
     pub(in crate::instance) fn awaits_reads(&self, request: RequestNumber) -> bool {
-        self.prefetching().is_some_and(|prefetching| prefetching.awaits(request, self.step.row.start))
+        self.prefetching().is_some_and(|prefetching| prefetching.awaits(request, self.copies.step.row.start))
     }
 
     /// Begins to read the chunks that the store has of a request's `tokens` tokens after what the prefix cache, with its
@@ -222,14 +207,13 @@ impl HostTier {
         (tokens, cached): (u32, u32),
         memory: &Memory,
     ) {
-        let (size, now) = (self.rules.chunk_tokens(), self.step.row.start);
+        let (size, now) = (self.rules.chunk_tokens(), self.copies.step.row.start);
         let places = cached / size..self.rules.chunks_sought(tokens);
         let chunks: Vec<_> = places.map(|at| self.rules.chunk(owner, at, memory)).collect();
-        let Some(below) = self.links.below.as_deref_mut() else { return };
+        let Some(below) = self.below.as_deref_mut() else { return };
         let Some(prefetching) = &mut below.prefetching else { return };
         let lacks = |chunk: &StoredChunk| self.store.find(chunk.key) == Found::Missing;
-        let found =
-            prefetching.wanted(&chunks, size, lacks, |chunk| below.store.get().look_up(chunk.key, now));
+        let found = prefetching.wanted(&chunks, size, lacks, |chunk| below.links.has(chunk.key, now));
         if found.is_empty() {
             return;
         }
@@ -238,22 +222,22 @@ impl HostTier {
         let mut ends = now;
         for chunk in found {
             if self.store.store(&[chunk], &mut early.access).is_none() {
-                below.stats.refused_reads += 1;
+                below.links.stats.refused_reads += 1;
                 break;
             }
             early.fetched.push(chunk.at);
-            ends = below.read_keys(vec![chunk.key], self.rules.config.chunk_blocks, now);
+            ends = below.read_keys(vec![chunk.key], now);
         }
         below.early.insert(request, early);
         if let Some(prefetching) = &mut below.prefetching {
             prefetching.begin(request, sought, now, ends);
         }
-        self.stats.peak_chunks = self.stats.peak_chunks.max(self.store.used());
+        self.copies.stats.peak_chunks = self.copies.stats.peak_chunks.max(self.store.used());
     }
 
     /// Notes that a request is admitted, for which chunks may have been read before.
     pub(super) fn admit_early(&mut self, id: u32, request: RequestNumber) {
-        let Some(below) = &mut self.links.below else { return };
+        let Some(below) = &mut self.below else { return };
         if let Some(prefetching) = &mut below.prefetching {
             prefetching.admit(request);
         }
@@ -271,43 +255,35 @@ impl HostTier {
     }
 
     /// Writes the chunks of a copy that has ended to the store, as far as that lacks them and has room.
-    pub(super) fn write_down(&mut self, job: &Job, keys: &[u64], now: Ticks) {
-        let Some(below) = &mut self.links.below else { return };
-        let taken = below.write(keys, self.rules.config.chunk_blocks, now);
+    pub(super) fn write_down(&mut self, job: &Job<Copied>, keys: &[u64], now: Ticks) {
+        let Some(below) = &mut self.below else { return };
+        let taken = below.write(keys, now);
         let chunks: Vec<StoredChunk> =
-            job.chunks.iter().filter(|chunk| taken.contains(&chunk.key)).copied().collect();
+            job.of.chunks.iter().filter(|chunk| taken.contains(&chunk.key)).copied().collect();
         self.store.hold(&chunks);
     }
 
     /// Sends the reads that the lookups of the step which was formed have begun.
     pub(super) fn send_reads(&mut self) {
-        let now = self.step.row.start;
-        if let Some(below) = &mut self.links.below {
-            below.read(self.rules.config.chunk_blocks, now);
+        let now = self.copies.step.row.start;
+        if let Some(below) = &mut self.below {
+            below.read(now);
         }
     }
 
     /// When the next copy from the store ends, for which requests may wait.
     pub(super) fn next_read_end(&self) -> Option<Ticks> {
-        let below = self.links.below.as_deref()?;
+        let below = self.below.as_deref()?;
         let read = below.open.iter().find(|(_, copy)| !copy.writes).map(|(&(ends, _), _)| ends);
-        let stop =
-            below.prefetching.as_ref().and_then(|prefetching| prefetching.next_stop(self.step.row.start));
+        let stop = below
+            .prefetching
+            .as_ref()
+            .and_then(|prefetching| prefetching.next_stop(self.copies.step.row.start));
         read.into_iter().chain(stop).min()
     }
 
-    /// Chunks in the store below, those that are being written among them.
-    pub(in crate::instance) fn chunks_below(&self) -> u64 {
-        self.links.below.as_deref().map_or(0, |below| below.store.get().used())
-    }
-
-    /// The counters of copies to the store and back.
-    pub(crate) fn store_copies(&self) -> Option<StoreCopies> {
-        self.links.below.as_deref().map(|below| below.stats.clone())
-    }
-
-    /// The number of the store below, and the counters of all its copies.
-    pub(crate) fn store_stats(&self) -> Option<(u32, StoreStats)> {
-        self.links.below.as_deref().map(|below| (below.stats.store, below.store.get().stats()))
+    /// The links to the store below, if there is one.
+    pub(in crate::instance::tiers) fn store_links(&self) -> Option<&StoreLinks> {
+        self.below.as_deref().map(|below| &below.links)
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::kv::{Block, Interval, StoredChunk};
+use crate::kv::Interval;
 use crate::time::Ticks;
 
 /// The purpose of a copy, by which it takes a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(in crate::instance::tiers) enum Kind {
     /// To the tier.
     Store,
     /// From the tier, for a request that waits.
@@ -16,71 +16,71 @@ pub(super) enum Kind {
     Sync,
 }
 
-/// A copy.
+/// A copy. `P`: what it is of.
 #[derive(Debug)]
-pub(super) struct Job {
-    pub(super) kind: Kind,
-    /// The number of its request; `None`: it is of blocks that no request holds.
-    pub(super) used: Option<u32>,
-    pub(super) chunks: Vec<StoredChunk>,
+pub(in crate::instance::tiers) struct Job<P> {
+    pub(in crate::instance::tiers) kind: Kind,
+    pub(in crate::instance::tiers) of: P,
     /// Blocks of the GPU.
-    pub(super) blocks: u64,
+    pub(in crate::instance::tiers) blocks: u64,
     /// The start of the step that decided it.
     pub(super) made: Ticks,
     /// The earliest start of a step that may learn of its end: a store is given to its link as the next step starts.
-    pub(super) seen_from: Ticks,
+    pub(in crate::instance::tiers) seen_from: Ticks,
     /// When its link makes it, once it is known.
-    pub(super) interval: Option<Interval>,
+    pub(in crate::instance::tiers) interval: Option<Interval>,
 }
 
-impl Job {
-    pub(super) fn new(
-        kind: Kind,
-        used: Option<u32>,
-        chunks: &[StoredChunk],
-        blocks: u64,
-        made: Ticks,
-    ) -> Self {
-        Self { kind, used, chunks: chunks.to_vec(), blocks, made, seen_from: 0, interval: None }
+impl<P> Job<P> {
+    pub(super) fn new(kind: Kind, of: P, blocks: u64, made: Ticks) -> Self {
+        Self { kind, of, blocks, made, seen_from: 0, interval: None }
     }
 }
 
 /// The copies whose end the scheduler does not know, by number in the order in which they were decided.
-#[derive(Debug, Default)]
-pub(super) struct Jobs {
-    open: BTreeMap<u32, Job>,
+#[derive(Debug)]
+pub(in crate::instance::tiers) struct Jobs<P> {
+    open: BTreeMap<u32, Job<P>>,
     made: u32,
 }
 
-impl Jobs {
+impl<P> Default for Jobs<P> {
+    fn default() -> Self {
+        Self { open: BTreeMap::new(), made: 0 }
+    }
+}
+
+impl<P> Jobs<P> {
     /// Adds a copy. Returns its number.
-    pub(super) fn open(&mut self, job: Job) -> u32 {
+    pub(super) fn open(&mut self, job: Job<P>) -> u32 {
         self.open.insert(self.made, job);
         self.made += 1;
         self.made - 1
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::instance::tiers) fn len(&self) -> usize {
         self.open.len()
     }
 
-    pub(super) fn get_mut(&mut self, job: u32) -> Option<&mut Job> {
+    pub(in crate::instance::tiers) fn get(&self, job: u32) -> Option<&Job<P>> {
+        self.open.get(&job)
+    }
+
+    pub(in crate::instance::tiers) fn get_mut(&mut self, job: u32) -> Option<&mut Job<P>> {
         self.open.get_mut(&job)
     }
 
-    pub(super) fn kind_of(&self, job: u32) -> Option<Kind> {
+    /// Removes a copy.
+    pub(in crate::instance::tiers) fn take(&mut self, job: u32) -> Option<Job<P>> {
+        self.open.remove(&job)
+    }
+
+    pub(in crate::instance::tiers) fn kind_of(&self, job: u32) -> Option<Kind> {
         self.open.get(&job).map(|job| job.kind)
     }
 
-    pub(super) fn end_of(&self, job: u32) -> Option<Ticks> {
+    pub(in crate::instance::tiers) fn end_of(&self, job: u32) -> Option<Ticks> {
         self.open.get(&job).and_then(|job| job.interval).map(|interval| interval.ends)
-    }
-
-    /// The blocks of a copy to the tier, of a request that has `blocks`. `size`: blocks of a chunk.
-    pub(super) fn blocks_of(&self, job: u32, size: u32, blocks: &[Block]) -> Vec<Block> {
-        let chunks = self.open.get(&job).filter(|job| job.kind == Kind::Store).into_iter();
-        let chunks = chunks.flat_map(|job| &job.chunks);
-        chunks.flat_map(|chunk| &blocks[(chunk.at * size) as usize..][..size as usize]).copied().collect()
     }
 
     /// When the next copy ends.
@@ -89,9 +89,10 @@ impl Jobs {
     }
 
     /// Removes the copies that have ended by `now`, as a step that started at `start` sees: those to the tier first.
-    pub(super) fn take_ended(&mut self, start: Ticks, now: Ticks) -> Vec<(u32, Job)> {
-        let ended =
-            |job: &Job| job.seen_from <= start && job.interval.is_some_and(|interval| interval.ends <= now);
+    pub(in crate::instance::tiers) fn take_ended(&mut self, start: Ticks, now: Ticks) -> Vec<(u32, Job<P>)> {
+        let ended = |job: &Job<P>| {
+            job.seen_from <= start && job.interval.is_some_and(|interval| interval.ends <= now)
+        };
         let mut numbers: Vec<_> =
             self.open.iter().filter(|(_, job)| ended(job)).map(|(&id, job)| (job.kind, id)).collect();
         numbers.sort_unstable();
@@ -107,12 +108,12 @@ mod tests {
     fn copies_that_have_ended_are_removed_by_kind() {
         let mut jobs = Jobs::default();
         for (kind, ends) in [(Kind::Load, 4), (Kind::Store, 5), (Kind::Store, 3), (Kind::Sync, 9)] {
-            let id = jobs.open(Job::new(kind, Some(0), &[StoredChunk { at: 1, key: 7 }], 2, 0));
+            let id = jobs.open(Job::new(kind, (), 2, 0));
             if let Some(job) = jobs.get_mut(id) {
                 job.interval = Some(Interval { begins: 0, ends });
             }
         }
-        assert_eq!((jobs.next_end(), jobs.blocks_of(1, 2, &[3, 4, 5, 6])), (Some(3), vec![5, 6]));
+        assert_eq!((jobs.next_end(), jobs.kind_of(1)), (Some(3), Some(Kind::Store)));
         let ended: Vec<_> = jobs.take_ended(0, 5).into_iter().map(|(id, _)| id).collect();
         assert_eq!((ended, jobs.next_end(), jobs.len()), (vec![1, 2, 0], Some(9), 1));
     }

@@ -2,46 +2,47 @@
 
 use super::jobs::Kind;
 use super::log::TierStep;
+use crate::kv::Interval;
 use crate::time::Ticks;
 
 /// The step that is formed, or was formed last.
 #[derive(Debug, Default)]
-pub(super) struct FormedStep {
+pub(in crate::instance::tiers) struct FormedStep {
     /// Its actions on the tier so far.
-    pub(super) row: TierStep,
+    pub(in crate::instance::tiers) row: TierStep,
     /// Copies that are sent as it starts, though it does not wait for them.
-    pub(super) at_once: Vec<u32>,
-    /// When the loads end that overlap with it.
-    pub(super) loaded: Ticks,
+    pub(in crate::instance::tiers) at_once: Vec<u32>,
+    /// The loads that overlap with it, from the first to the last.
+    pub(in crate::instance::tiers) load: Option<Interval>,
     /// When it ends, if it computes no tokens and waits for copies.
-    pub(super) ends: Option<Ticks>,
+    pub(in crate::instance::tiers) ends: Option<Ticks>,
     /// Chunks evicted before it.
     evicted: u64,
 }
 
 impl FormedStep {
     /// Begins a step.
-    pub(super) fn open(&mut self, now: Ticks, evicted: u64) {
+    pub(in crate::instance::tiers) fn open(&mut self, now: Ticks, evicted: u64) {
         self.row = TierStep { start: now, begins: now, ..TierStep::default() };
         self.evicted = evicted;
         self.at_once.clear();
-        self.loaded = 0;
+        self.load = None;
     }
 
     /// Notes a copy that it has made.
-    pub(super) fn made(&mut self, job: u32, kind: Kind) {
+    pub(in crate::instance::tiers) fn made(&mut self, job: u32, kind: Kind) {
         if kind == Kind::Store { self.row.stores.push(job) } else { self.row.loads.push(job) }
     }
 
     /// Has it wait for a copy.
-    pub(super) fn flush(&mut self, job: u32) {
+    pub(in crate::instance::tiers) fn flush(&mut self, job: u32) {
         if let Err(at) = self.row.flushed.binary_search(&job) {
             self.row.flushed.insert(at, job);
         }
     }
 
     /// Notes the state of the tier once the step is formed: the requests that wait for loads, the chunks, and those evicted.
-    pub(super) fn close(&mut self, mut loading: Vec<u32>, (chunks, evicted): (u64, u64)) {
+    pub(in crate::instance::tiers) fn close(&mut self, mut loading: Vec<u32>, (chunks, evicted): (u64, u64)) {
         loading.sort_unstable();
         self.row.loading = loading;
         (self.row.chunks, self.row.evicted) = (chunks, evicted - self.evicted);

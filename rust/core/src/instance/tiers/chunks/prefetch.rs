@@ -77,11 +77,7 @@ fn until(stop: PrefetchStop, tokens: u32, now: Ticks, ends: Ticks) -> Ticks {
     match stop {
         PrefetchStop::BestEffort => now,
         PrefetchStop::WaitComplete => ends,
-        PrefetchStop::Timeout { base, per_ki_token } => {
-            let more = u128::from(per_ki_token) * u128::from(tokens) / 1024;
-            let more = Ticks::try_from(more).unwrap_or(Ticks::MAX);
-            now.saturating_add(base).saturating_add(more).min(ends)
-        }
+        PrefetchStop::Timeout { .. } => now.saturating_add(stop.timeout(tokens)).min(ends),
     }
 }
 

@@ -6,9 +6,9 @@
 //! and the instance that has received its KV offers all its chunks (`update_state_after_alloc` of `multi_connector.py`, which
 //! gives the offloading connector the blocks that another connector has filled).
 
-use super::HostTier;
-use super::jobs::Kind;
+use super::ChunkTier;
 use crate::instance::request::Slot;
+use crate::instance::tiers::transfers::Kind;
 use crate::kv::{Block, ContentOwner};
 use crate::trace::RequestNumber;
 
@@ -21,7 +21,7 @@ pub(super) struct Departed {
     pub(super) unloaded: Vec<Slot>,
 }
 
-impl HostTier {
+impl ChunkTier {
     /// A request has left, with the KV of `computed` tokens in `blocks`, which are freed. It has no blocks if it was preempted:
     /// the step that preempted it waits for its copies.
     pub(in crate::instance) fn finish(&mut self, slot: Slot, computed: u32, blocks: &[Block]) {
@@ -75,7 +75,7 @@ impl HostTier {
         let used = self.uses.get(id);
         if !used.blocks.is_empty() {
             for &job in &used.jobs {
-                let blocks = self.jobs.blocks_of(job, self.rules.config.chunk_blocks, &used.blocks);
+                let blocks = self.stored_blocks(job, &used.blocks);
                 self.fences.add(job, blocks);
             }
         }
@@ -95,7 +95,7 @@ impl HostTier {
     /// Has the blocks of a request that was cancelled stay until its load has ended. Returns whether they do.
     pub(in crate::instance) fn keeps_blocks(&mut self, slot: Slot) -> bool {
         let Some(id) = self.uses.id(slot) else { return false };
-        let loads = |&job: &u32| self.jobs.kind_of(job) == Some(Kind::Load);
+        let loads = |&job: &u32| self.copies.jobs.kind_of(job) == Some(Kind::Load);
         let keeps = self.uses.get(id).jobs.iter().any(loads);
         if keeps {
             self.uses.get_mut(id).awaited = Some(slot);
@@ -127,7 +127,7 @@ mod tests {
     const OWNER: ContentOwner = ContentOwner { row: TraceRow(0), prompt: 8, known: 8 };
 
     /// A tier of 10 chunks of a block of 4 tokens; a copy of a block takes 5 ticks.
-    fn tier(ahead: bool) -> HostTier {
+    fn tier(ahead: bool) -> ChunkTier {
         let time = CopyTime { fixed: 0, block: 5 };
         let config = TierConfig {
             chunks: 10,
@@ -143,7 +143,7 @@ mod tests {
             load: time,
             below: None,
         };
-        HostTier::new(&config, 4, (false, ahead), false)
+        ChunkTier::new(&config, 4, (false, ahead), false)
     }
 
     /// A memory of 10 blocks, and those of a request.

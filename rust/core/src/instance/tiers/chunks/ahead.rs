@@ -5,8 +5,9 @@
 //! step. The step after it has been decided by then, so the one after that is the first to know (`step_with_batch_queue`
 //! in `vllm/v1/engine/core.py`, vLLM 0.33.0).
 
-use super::HostTier;
-use super::jobs::Job;
+use super::ChunkTier;
+use super::Copied;
+use crate::instance::tiers::transfers::Job;
 use crate::time::Ticks;
 
 /// Copies that a step decided ahead does not know of, and when steps look for them.
@@ -19,7 +20,7 @@ pub(super) struct Ahead {
     /// When the copies have ended that the step which was formed waits for, if there are any.
     pub(super) waits: Option<Ticks>,
     /// Copies that have ended, as the latest step reported.
-    pub(super) unseen: Vec<(u32, Job)>,
+    pub(super) unseen: Vec<(u32, Job<Copied>)>,
     /// Requests that have left: the step after the one that was formed knows of it.
     pub(super) ended: Vec<u32>,
     /// Whether the step after the one that was formed knows more than that.
@@ -44,7 +45,7 @@ impl Ahead {
     }
 }
 
-impl HostTier {
+impl ChunkTier {
     /// When the step that was formed looks for copies that have ended, and its forward pass begins at `begins`; `None`: as
     /// that begins.
     pub(in crate::instance) fn looks_ahead(&self, begins: Ticks) -> Option<Ticks> {
@@ -77,7 +78,7 @@ impl HostTier {
             self.fence(id);
         }
         for (id, job) in unseen {
-            self.end_job(id, &job, self.step.row.start);
+            self.end_job(id, &job, self.copies.step.row.start);
         }
     }
 

@@ -15,17 +15,28 @@ impl Stages<'_> {
         if tokens >= least.max(1) { ChunkLoad::Before(tokens) } else { ChunkLoad::None }
     }
 
-    /// Where no step could be formed, has it be tried again as a copy of a tree ends.
-    pub(super) fn await_copies(&mut self) {
-        let Some(copies) = self.effects.kv.copies() else { return };
+    /// Where no step could be formed, has it be tried again as a copy of a tree ends, or a request stops waiting for one.
+    /// Returns whether it is to be tried again at once.
+    pub(super) fn await_copies(&mut self) -> bool {
+        let Some(tree) = self.effects.tiers.tree.as_deref() else { return false };
         rare();
-        self.draft.retry_at = [copies.next_end(), self.draft.retry_at].into_iter().flatten().min();
+        // What has ended and was not seen as the step in flight began is seen now.
+        let seen = self.effects.seen_copies(self.draft.now);
+        if tree.has_news(self.draft.now) || tree.next_end().is_some_and(|end| end <= seen) {
+            return true;
+        }
+        let next = [tree.next_end(), tree.next_stop(), self.draft.retry_at];
+        self.draft.retry_at = next.into_iter().flatten().min();
+        false
     }
 
     /// For how many steps of a run the copies of a tree change nothing: up to the one after which a step sees the end of one,
     /// and before one that would have to copy to the host what it evicts.
     pub(super) fn steps_before_tree_changes(&self, run: &Run) -> u64 {
-        let Some(copies) = self.effects.kv.copies() else { return run.steps };
+        let Some(copies) = self.effects.tiers.tree.as_deref() else { return run.steps };
+        if self.draft.loads.looked_up || copies.has_news(run.start) {
+            return 1;
+        }
         // What has been inserted is copied as the step ends.
         let mut steps = if self.effects.kv.gpu().written() > 0 { 1 } else { run.steps };
         if copies.writes_evicted() {
