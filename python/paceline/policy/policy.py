@@ -199,7 +199,8 @@ class Policy(Value):
         schedulers.check_loras(migrates=self.migrates)
         moves = any(self.rules[moment] is not None for moment in MOMENTS[1:])
         several = (action for _, actions in self.monitors for action in actions)
-        schedulers.check_trees(migrates=moves or any(isinstance(action, Migrate) for action in several))
+        migrates = moves or any(isinstance(action, Migrate) for action in several)
+        schedulers.check_trees(migrates=migrates, handed_over=self.handover is not None)
         overlap = "none" if self.handover is None else self.handover.overlap
         if overlap != "none" and self.decode_on_arrival is None:
             raise PolicyError(

@@ -28,8 +28,9 @@ def cluster(source: Source) -> Wire:
     selects = any(stages.has(one["scheduler"]["stages"], "select") for one in fleet)
     # Steps that are decided ahead beside drafts take no hand-overs.
     ahead = any("speculation" in one and one["scheduler"]["schedule_ahead"] for one in fleet)
-    # Beside a radix tree, and where tokens count late, requests stay where they are, and their KV does.
-    stay = any(keeps_requests(one) for one in fleet) and source.chance(0.97)
+    # Beside a radix tree, and where tokens count late, requests are handed over, or stay where they are.
+    offered = any(keeps_requests(one) for one in fleet) and not (tiered or piped)
+    stay = any(keeps_requests(one) for one in fleet) and source.chance(0.4 if offered else 0.97)
     moves = not (piped or stay) and count > 1 and source.chance(0.65)
     early = moves and source.chance(0.25)
     hands_over = not (selects or ahead or piped or stay)
@@ -47,7 +48,9 @@ def cluster(source: Source) -> Wire:
             "every": monitors.monitors(source) if watched else [],
         },
         "roles": [source.whole(0, 2) for _ in fleet] if source.chance(0.6) else [],
-        "handover": source.maybe(0.6, lambda: handover(source, overlaps=overlaps)) if hands_over else None,
+        "handover": source.maybe(0.97 if offered else 0.6, lambda: handover(source, overlaps=overlaps))
+        if hands_over
+        else None,
         "links": source.maybe(0.5, lambda: network(source, count)),
         "pace": None if piped else source.maybe(0.5, lambda: pace(source)),
         "lockstep": None if piped else source.maybe(0.1, lambda: lockstep(source)),

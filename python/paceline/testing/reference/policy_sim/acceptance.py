@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paceline.testing.reference.policy_sim.request import Request, Spell
+from paceline.testing.reference.policy_sim.reserving import blocks_of_decodes
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Step
 
@@ -22,13 +23,17 @@ def accept_offers(state: State, step: Step, *, count_decodes: bool) -> None:
         ):
             return
         hits = memory.hits(request, request.tokens)
+        memory.look_up(request)
         new = memory.blocks_for(request.computed + 1) - len(hits)
         _, unheld = memory.free_without([], hits)
-        if new + unheld + state.watermark > memory.free:
+        # Where a preempted request may lose a token, none is preempted for one that is accepted.
+        kept = blocks_of_decodes(state) + state.spare if state.settings.drop_unseen else 0
+        if new + unheld + state.watermark + kept > memory.free:
             return
         incoming.offered.remove(handover)
         memory.attach_prefix(request, hits, counted=False)
         memory.grow(request, request.computed + 1)
+        memory.make_room(0)
         request.place, request.memory = "receiving", "gpu"
         if state.tier is not None:
             state.tier.given(request)

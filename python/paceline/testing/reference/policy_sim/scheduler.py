@@ -7,8 +7,10 @@ from typing import Any
 
 from paceline.testing.reference.policy_sim.admission import admit, has_gathered, swap_in
 from paceline.testing.reference.policy_sim.async_arrivals import (
+    asks,
     catch_up,
     count_pending,
+    detach,
     end_decision,
     forget_outcome,
     hold_token,
@@ -34,7 +36,12 @@ from paceline.testing.reference.policy_sim.queue import Queue
 from paceline.testing.reference.policy_sim.ranking import Ranking
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.reserve import Reserve
-from paceline.testing.reference.policy_sim.reserving import end_round, end_step, open_reserve
+from paceline.testing.reference.policy_sim.reserving import (
+    blocks_of_decodes,
+    end_round,
+    end_step,
+    open_reserve,
+)
 from paceline.testing.reference.policy_sim.resume import ResumeRules, resume, resume_prefills
 from paceline.testing.reference.policy_sim.selection import select
 from paceline.testing.reference.policy_sim.settings import Settings
@@ -201,7 +208,7 @@ class Scheduler:
                 chunks.append(request)
                 continue
             _, kept = step.verified[request]
-            if holds and request.generated + kept < request.spec.last_token:
+            if holds and not asks(state, request) and request.generated + kept < request.spec.last_token:
                 hold_token(state, request, step, now)
                 continue
             request.decoding, request.in_set = True, not self.settings.speculation.drafts
@@ -309,27 +316,28 @@ class Scheduler:
 
     def leave(self, request: Request, now: int) -> list[int]:
         """Remove a request that migrates; return its blocks, which are not free before they are released."""
+        count_pending(request)
         self.running.remove(request)
         if self.ranking is not None:
             self.ranking.accumulators.now = now
             self.ranking.accumulators.left_batch(request, finished=False)
         request.attained += 0 if request.left_out else now - request.admitted_at
         request.left_out = False
-        request.place = "moving"
-        request.drafts = 0
+        request.place, request.drafts = "moving", 0
+        computed = self.state.computed.copy()
         forget_outcome(self.state, request)
         self.memory.register_known(request)
         request.memory = "host"
         if self.state.tier is not None:
             self.state.tier.leave(request, migrates=True)
-        return self.memory.detach_blocks(request)
+        return detach(self.state, request, computed)
 
     def free_sent(self, blocks: list[int], request: Request) -> None:
         """Free the blocks of a migrated request, which its target has read by now."""
         if self.settings.schedule_ahead:
             self.state.deferred.append((blocks, request))
         else:
-            self.memory.pool.release(blocks, request)
+            self.memory.release_detached(blocks, request)
 
     def blocks_of(self, request: Request) -> int:
         """Return the blocks that a request holds if it runs, else those that its admission needs.
@@ -402,7 +410,7 @@ class Scheduler:
                 sits_out = stage.get("sits_out") and step.prefills
                 # No step of decodes is decided before the blocks of requests that have ended are free.
                 awaits = state.reserve is not None and state.ended
-                if (sits_out or awaits) and self._lacks_blocks():
+                if (sits_out or awaits) and blocks_of_decodes(state) > self.memory.free:
                     self.memory.give_up_cached()
                     return
                 # Prefills of the current layered batch are in the step, wherever their stage is.
@@ -422,11 +430,6 @@ class Scheduler:
                     admit(state, step, stage, displaces=displaces)
             else:
                 advance_layers(state, step, stage)
-
-    def _lacks_blocks(self) -> bool:
-        """Whether the blocks of the next tokens of all decodes are not free."""
-        decoding = [one for one in self.state.continuing if one.decoding]
-        return sum(self.memory.lacking(one, one.computed + 1) for one in decoding) > self.memory.free
 
     def _admits(self, stage: dict[str, Any], step: Step) -> bool:
         if stage["unless_preempted"] and step.preempted:

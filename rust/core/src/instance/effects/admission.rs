@@ -35,6 +35,10 @@ impl Effects<'_> {
             0
         } else {
             self.admit_with_kv(slot, offer, joins);
+            if candidate.phase == Phase::Received && self.on.kv.gpu().is_tree() {
+                rare();
+                self.insert_received(slot);
+            }
             0
         };
         self.note_admission(slot, candidate.phase == Phase::Received, computes, now);

@@ -36,7 +36,7 @@ impl Effects<'_> {
                 self.verify(slot, (drafts, (chunks.len() + others) as u64), (start, now));
                 continue;
             }
-            if holds && state.generated + 1 < state.output {
+            if holds && state.generated + 1 < state.output && !self.asks_with_next_token(slot) {
                 rare();
                 self.hold_token(slot, (start, now));
                 continue;

@@ -41,6 +41,8 @@ impl Effects<'_> {
         let state = &mut self.on.requests[offer.slot];
         self.on.kv.adopt(hits, &mut state.blocks);
         self.on.kv.grow(offer.blocks, &mut state.blocks);
+        self.make_room(0);
+        let state = &mut self.on.requests[offer.slot];
         let expected = state.phase.is_expected();
         state.phase = if expected { Phase::Reserved } else { Phase::Receiving };
         let lacking = state.computed.saturating_sub(hit.max(offer.origin.copied));

@@ -41,6 +41,10 @@ impl Stages<'_> {
         if self.budget() > 0 {
             self.accept_offers();
         }
+        if self.effects.reserve.is_some() {
+            rare();
+            self.admit_received();
+        }
         if !self.passes_queue() {
             rare();
             return;
@@ -227,7 +231,12 @@ impl Stages<'_> {
 
     /// The tokens and blocks that the admission of a request takes. `hits`: becomes the blocks that the prefix
     /// cache has of it.
-    fn admission_offer(&mut self, candidate: Candidate, chunked: bool, hits: &mut Hits) -> AdmissionOffer {
+    pub(super) fn admission_offer(
+        &mut self,
+        candidate: Candidate,
+        chunked: bool,
+        hits: &mut Hits,
+    ) -> AdmissionOffer {
         hits.clear();
         let limit = if chunked { self.draft.limits.chunk } else { u64::MAX };
         let resume = |tokens: u64, next: u32, part: Part| {

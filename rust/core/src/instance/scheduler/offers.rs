@@ -29,11 +29,40 @@ impl Stages<'_> {
             kv.find(state.owner(), state.target(), &mut hits);
             let hit = hits.len() * settings.block.tokens();
             let taken = offer.blocks - settings.blocks_for(hit) + kv.gpu().unheld(&hits);
-            if taken + settings.watermark(self.effects.admitted()) > kv.free() {
+            let kept = settings.watermark(self.effects.admitted()) + self.kept_for_decodes();
+            let fits = taken + kept <= kv.free();
+            self.effects.use_found(&mut hits);
+            if !fits {
                 break;
             }
             self.effects.accept(offer, &hits, self.draft.now);
         }
+    }
+
+    /// Admits requests whose KV has been received, beside a reserve for outputs to come: they hold their blocks, and leave none
+    /// for others.
+    pub(super) fn admit_received(&mut self) {
+        let mut hits = Hits::default();
+        while self.budget() > 0
+            && self.seats_taken() < self.effects.settings.scheduler.max_num_seqs
+            && let Some(slot) = self.first_received()
+        {
+            let candidate = self.candidate_in(slot);
+            let offer = self.admission_offer(candidate, true, &mut hits);
+            if !offer.affordable {
+                break;
+            }
+            self.admit_candidate(&candidate, &offer, &hits);
+            self.draft.held_back.reserve.to_come = None;
+        }
+    }
+
+    /// Blocks that an acceptance leaves for the next tokens of decodes, where a decision that preempts one drops a token.
+    fn kept_for_decodes(&self) -> u64 {
+        if !self.effects.settings.scheduler.drop_unseen {
+            return 0;
+        }
+        self.blocks_of_decodes() + u64::from(self.effects.settings.scheduler.spare_block)
     }
 
     /// Blocks of the requests that were accepted and not admitted since.
