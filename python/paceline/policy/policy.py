@@ -302,6 +302,8 @@ class Policy(Value):
         """Whether the policy reads what no real scheduler knows, such as the length of an output."""
         if self.active is not None and self.active.outputs == "decaying":
             return True
+        if self.handover is not None and self.handover.reserve_tokens is not None:
+            return True
         ranked = any(scheduler.uses_oracle for scheduler in self.schedulers)
         return ranked or any(part.space == "oracle" for part in self.fields())
 

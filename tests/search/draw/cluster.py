@@ -102,7 +102,13 @@ def handover(source: Source, *, overlaps: bool) -> Wire:
         "most_held": source.pick((None, None, 0.05, 0.5, 1.0)),
         "lease": source.pick((None, source.ticks(1, 30), source.ticks(10, 200), source.ticks(500, 5000))),
         "overlap": source.pick(("none", "layers", "layers")) if overlaps else "none",
+        **({"reserve": acceptance_reserve(source)} if source.chance(0.3) else {}),
     }
+
+
+def acceptance_reserve(source: Source) -> Wire:
+    """Draw what an acceptance leaves for the requests that run."""
+    return {"tokens": source.pick((0, 1, 3, 8, 20)), "clip": source.pick((1, 4, 4096))}
 
 
 def sample(source: Source) -> Wire:

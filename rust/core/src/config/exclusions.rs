@@ -263,8 +263,13 @@ mod tests {
         assert!(refusal(leaves).is_some_and(|said| said.contains(expected)));
         let said = refusal(|config| {
             leaves(config);
-            config.handover =
-                Some(Handover { most_transfers: None, most_held: None, lease: None, overlap: Overlap::None });
+            config.handover = Some(Handover {
+                most_transfers: None,
+                most_held: None,
+                lease: None,
+                overlap: Overlap::None,
+                reserve: None,
+            });
         });
         assert_eq!(said, None, "their blocks stay allocated until they are read");
     }

@@ -91,7 +91,8 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
         return
     ends = not has_room(state, step)
     while step.room > 0 or ends:
-        received = next_received(state) if _has_seat(state, step, count_decodes=seats) else None
+        seated = state.reserve is None and _has_seat(state, step, count_decodes=seats)
+        received = next_received(state) if seated else None
         if state.tier is not None:
             passed += [one for one in state.tier.loading if state.tier.is_loading(one) and one not in passed]
         request = received or next((one for one in state.queue.in_order if one not in passed), None)
@@ -155,10 +156,11 @@ def _opens(state: State, step: Step, *, count_decodes: bool) -> bool:
 
 def _admit_received(state: State, step: Step, *, count_decodes: bool) -> None:
     """Admit received requests, which hold their blocks: nothing is left for outputs to come."""
-    while step.room > 0 and _has_seat(state, step, count_decodes=count_decodes):
+    finished = len(state.incoming.just_finished(step.start))
+    while step.room > 0 and _has_seat(state, step, count_decodes=count_decodes, but=finished):
         request = next_received(state)
         offered = None if request is None else offer(state, request, step, chunked=True)
-        if request is None or offered is None or not offered.whole:
+        if request is None or offered is None or not offered.whole or offered.new > state.memory.free:
             return
         place_in_batch(state, request, offered, step)
 
@@ -172,8 +174,8 @@ def _add_quanta(state: State) -> bool:
     return state.queue.first is not None
 
 
-def _has_seat(state: State, step: Step, *, count_decodes: bool) -> bool:
-    return state.seats_taken(step, count_decodes=count_decodes) < state.settings.max_num_seqs
+def _has_seat(state: State, step: Step, *, count_decodes: bool, but: int = 0) -> bool:
+    return state.seats_taken(step, count_decodes=count_decodes) + but < state.settings.max_num_seqs
 
 
 def _to_displace(

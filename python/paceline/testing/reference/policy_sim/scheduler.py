@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from paceline.testing.reference.policy_sim.acceptance import accept_formed
 from paceline.testing.reference.policy_sim.admission import admit, has_gathered, swap_in
 from paceline.testing.reference.policy_sim.async_arrivals import (
     asks,
@@ -140,8 +141,7 @@ class Scheduler:
 
     def form(self, now: int) -> Step | None:
         """Decide the next step; None if no request can run."""
-        state, ahead = self.state, self.settings.schedule_ahead
-        state.wakes = None
+        state, ahead, self.state.wakes = self.state, self.settings.schedule_ahead, None
         if self.ranking is not None:
             self.ranking.accumulators.now = now
         if state.tier is not None and not state.tier.wake(now):
@@ -164,7 +164,7 @@ class Scheduler:
             requeue_late_victims(state, step)
             if step.tokens:
                 return self._settle(step)
-            unseen = self._catch_up()
+            unseen = state.incoming.forget_finished(now) | self._catch_up()
             if state.tier is not None:
                 step.free_blocks = self.memory.free
                 again, state.wakes = state.tier.pass_step(step)
@@ -237,6 +237,7 @@ class Scheduler:
             if request.done:
                 request.place = "gone"
                 self._end(request)
+        state.incoming.finish([] if self.settings.schedule_ahead else yielded, now)
         self._insert_chunks(chunks, now, seen=step.start if self.settings.schedule_ahead else now)
         if state.tier is not None:
             state.tier.end(now, [one for one in yielded if one.done])
@@ -322,8 +323,7 @@ class Scheduler:
             self.ranking.accumulators.now = now
             self.ranking.accumulators.left_batch(request, finished=False)
         request.attained += 0 if request.left_out else now - request.admitted_at
-        request.left_out = False
-        request.place, request.drafts = "moving", 0
+        request.left_out, request.place, request.drafts = False, "moving", 0
         computed = self.state.computed.copy()
         forget_outcome(self.state, request)
         self.memory.register_known(request)
@@ -352,7 +352,7 @@ class Scheduler:
         if request in self._loading:
             return max(0, self.memory.blocks_for(request.tokens) - len(request.blocks))
         if request.memory:
-            return max(len(request.blocks), self.memory.blocks_for(request.computed + 1))
+            return max(len(request.blocks), self.memory.blocks_for(self.state.incoming.tokens_of(request)))
         by_chunk = self.settings.allocation == "chunk"
         most = self.settings.max_num_batched_tokens if by_chunk else request.tokens
         return self.memory.blocks_for(min(request.tokens, most))
@@ -463,9 +463,9 @@ class Scheduler:
             step.waits = state.tier.close(step) - step.start
         if self.settings.schedule_ahead:
             end_decision(state, step.discarded)
-        step.blocks_out, state.copied_out = state.copied_out, 0
-        step.blocks_in, state.copied_in = state.copied_in, 0
-        step.loads, state.loads = state.loads, 0
+            accept_formed(state, step)
+        step.blocks_out, step.blocks_in, step.loads = state.copied_out, state.copied_in, state.loads
+        state.copied_out = state.copied_in = state.loads = 0
         return step
 
     def _verified(self, request: Request, step: Step) -> tuple[int, int]:

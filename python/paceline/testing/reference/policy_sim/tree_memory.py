@@ -203,7 +203,8 @@ class TreeMemory(Memory):
         self._insert(request, counted=0)
 
     def _insert(self, request: Request, counted: int) -> None:
-        names = self._names(request, request.computed)
+        computed = request.computed - request.hidden
+        names = self._names(request, computed)
         blocks = request.blocks[: len(names)]
         node, _ = self.tree.insert(names, blocks, counted)
         prompt = request.spec.prompt_tokens // self._block_tokens
@@ -214,7 +215,7 @@ class TreeMemory(Memory):
         self.tree.unlock(self._nodes[request])
         self.tree.lock(node)
         self._nodes[request], request.known = node, len(names)
-        self._inserted[request] = request.computed
+        self._inserted[request] = computed
 
     def release(self, request: Request) -> None:
         """Insert what a request has computed, which uses what the tree has of it, and free its blocks."""

@@ -143,6 +143,7 @@ impl Effects<'_> {
         let blocks = self.on.settings.blocks_with_lookahead(computed + tokens).max(state.blocks.count());
         if phase == Phase::Received {
             self.on.kv.leave(Tier::Ready, computed, &state.blocks);
+            self.on.kv.grow(blocks, &mut state.blocks);
             self.on.transfers.admit(slot, state.request);
         } else if phase.is_swapped() {
             self.on.kv.swap_in(state.owner(), computed, blocks, &mut state.blocks);

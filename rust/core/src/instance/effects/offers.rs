@@ -31,7 +31,8 @@ impl Effects<'_> {
     pub(super) fn offer_of(&self, slot: Slot, origin: Origin) -> Offer {
         let state = &self.on.requests[slot];
         let (tokens, answers) = (state.computed, state.answering);
-        let blocks = self.on.settings.blocks_for(tokens + 1);
+        let reserves = self.on.settings.handover.is_some_and(|rules| rules.reserve.is_some());
+        let blocks = self.on.settings.blocks_for(tokens + u32::from(!reserves));
         Offer { slot, request: state.request, tokens, blocks, answers, origin }
     }
 
@@ -53,6 +54,11 @@ impl Effects<'_> {
         if !expected && (at_once || nothing) {
             self.receive_kv(offer.slot, now);
         }
+    }
+
+    /// A step is formed, or tried: see [`Transfers::forget_finished`](crate::instance::handover::Transfers::forget_finished).
+    pub(in crate::instance) fn forget_finished(&mut self, now: Ticks) -> bool {
+        self.on.transfers.forget_finished(now)
     }
 
     /// The first request in the order of receipt that waits to be admitted.

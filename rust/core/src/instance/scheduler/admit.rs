@@ -38,8 +38,8 @@ impl Stages<'_> {
     /// Admits queued requests until one does not fit. `chunked`: a prompt may be cut to
     /// the tokens that are left.
     pub(super) fn admit(&mut self, chunked: bool) {
-        if self.budget() > 0 {
-            self.accept_offers();
+        if self.accepts_in_stage() {
+            self.accept_offers(false);
         }
         if self.effects.reserve.is_some() {
             rare();
@@ -157,7 +157,11 @@ impl Stages<'_> {
     /// preempted it.
     fn next_candidate(&mut self) -> Option<Candidate> {
         let seated = self.seats_taken() < self.effects.settings.scheduler.max_num_seqs;
-        if seated && let Some(slot) = self.first_received() {
+        // Beside a reserve they have been admitted by now.
+        if seated
+            && self.effects.reserve.is_none()
+            && let Some(slot) = self.first_received()
+        {
             rare();
             return Some(self.candidate_in(slot));
         }
