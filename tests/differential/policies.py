@@ -254,6 +254,7 @@ HANDOVERS = st.builds(
     most_transfers=st.sampled_from([None, None, 1, 2]),
     most_held=st.sampled_from([None, None, 0.05, 0.5, 1.0]),
     lease=st.sampled_from([None, 1, 20, 100, 10_000]),
+    reserve=st.sampled_from([None, None, None, {"tokens": 3, "clip": 20}, {"tokens": 0, "clip": 1}]),
 )
 PACES = st.integers(1, 40).flatmap(
     lambda interval: st.tuples(st.just(interval), st.integers(interval, 60), st.none() | st.integers(0, 100))

@@ -151,8 +151,10 @@ def handover(
     most_held: float | None = None,
     lease: int | None = None,
     overlap: str = "none",
+    reserve: Wire | None = None,
 ) -> Wire:
-    return {"most_transfers": most_transfers, "most_held": most_held, "lease": lease, "overlap": overlap}
+    limits = {"most_transfers": most_transfers, "most_held": most_held, "lease": lease}
+    return {**limits, "overlap": overlap, "reserve": reserve}
 
 
 def cluster(

@@ -71,7 +71,9 @@ def test_nothing_is_dropped_beside_a_cache_of_single_blocks() -> None:
     assert not policies.sglang().scheduler.drop_unseen
 
 
-def test_tokens_are_not_dropped_where_requests_migrate() -> None:
+def test_tokens_are_not_dropped_where_requests_migrate_without_a_handover() -> None:
     one = policies.sglang(overlap_schedule=True).scheduler
+    handed_over = policies.disaggregated(prefill=1, decode=1, scheduler=one)
+    assert handed_over.schedulers[0].drop_unseen
     with pytest.raises(PolicyError, match="drop_unseen of a scheduler must be False where requests migrate"):
-        policies.disaggregated(prefill=1, decode=1, scheduler=one)
+        dataclasses.replace(handed_over, handover=None)

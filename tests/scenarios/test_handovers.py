@@ -136,3 +136,22 @@ def test_transfers_that_end_are_no_steps_of_an_instance_without_requests(leap: b
     outcome = replayed(requests, disaggregated("requests", one, one, decodes=1), leap=leap)
     # The last one is prefilled at 1 s, read by 1,101 s, and has its second token one step later.
     assert outcome.columns["finish"].max() == 1_102 * SECOND
+
+
+@BOTH
+@pytest.mark.parametrize(("blocks", "waits"), [(19, 5), (18, 9)])
+def test_an_acceptance_leaves_tokens_for_those_that_were_accepted(
+    blocks: int, waits: int, leap: bool
+) -> None:
+    """Two prompts of 5 tokens, with outputs of 5, end at 1 s. An acceptance leaves 4 tokens for each request.
+
+    The first takes 5 blocks and leaves 14 of 19: for the second 10, its prompt and its output, and 4 for the
+    first. The second is sent once the first has been, at 6 s. Of 18 blocks 13 are left. While the first runs,
+    the second needs 5 blocks and 4 tokens, and 4 for the first, which leaves 12 or fewer. It ends at 10 s.
+    """
+    two = [TraceRequest(0, 5, 5), TraceRequest(0, 5, 5)]
+    decode = wire.instance(blocks, kv_bytes=10**6, step=SECOND, allocation="chunk", block_tokens=1)
+    config = disaggregated("requests", instance(), instance(), decode, decodes=1)
+    config["handover"] = wire.handover(reserve={"tokens": 4, "clip": 100})
+    outcome = replayed(two, config, leap=leap)
+    assert outcome.columns["handover_wait"].tolist() == [0, waits * SECOND]

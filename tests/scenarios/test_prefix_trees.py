@@ -138,9 +138,12 @@ def test_what_is_not_modelled_beside_a_tree_is_refused() -> None:
     with pytest.raises(PolicyError, match=r"passes of a RadixTree must be 0 to .*, was -1"):
         RadixTree(passes=-1)
     any_ = pick(min=0)
-    with pytest.raises(PolicyError, match="tree of prefix_cache must be None where requests migrate"):
+    with pytest.raises(
+        PolicyError, match="tree of prefix_cache must be None where requests migrate without a handover"
+    ):
         Policy(
             name="moves",
             scheduler=scheduler(),
             every={1.0: [migrate(source=any_, target=any_, choose=any_)]},
+            handover=None,
         )

@@ -61,6 +61,7 @@ SIMPLE: dict[str, Any] = {
     "most_held": None,
     "lease": None,
     "overlap": "none",
+    "reserve": None,
     "kv_layers": 1,
     "state_blocks": 0,
     "state_bytes": 0,

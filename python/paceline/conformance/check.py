@@ -14,6 +14,7 @@ from paceline._arguments import typed
 from paceline.conformance import (
     layered,
     sglang,
+    sglang_apart,
     sglang_hicache,
     vllm,
     vllm_offload,
@@ -36,6 +37,7 @@ _KINDS = {
     "sglang": sglang,
     "sglang-radix": sglang,
     "sglang-hicache": sglang_hicache,
+    "sglang-apart": sglang_apart,
 }
 
 
@@ -91,14 +93,13 @@ def replayed(log: DecisionLog, *, leap: bool) -> _core.Outcome:
         "token": log.cost["token_ns"],
         "kv_token": log.cost.get("kv_token_ns", 0),
     }
-    return _native.run(
-        [{**kind.instance(log), "cost": cost}],
-        columns,
-        routing="round_robin",
-        leap=leap,
-        record_decisions=True,
-        stores=sglang_hicache.stores(log),
-    )
+    instances = [{**kind.instance(log), "cost": cost}]
+    parts: dict[str, Any] = {"routing": "round_robin", "stores": sglang_hicache.stores(log)}
+    if log.kind == "sglang-apart":
+        columns["arrival_ticks"] -= np.uint64(sglang_apart.lead(log))
+        instances.append(sglang_apart.other(log))
+        parts = sglang_apart.cluster(log)
+    return _native.run(instances, columns, leap=leap, record_decisions=True, **parts)
 
 
 def _compare_steps(
@@ -130,6 +131,8 @@ def _compare_stamps(log: DecisionLog, outcome: _core.Outcome) -> Difference | No
         "finish (ns)": (outcome.columns["finish"], log.finish_ns),
     }
     for field, (ticks, theirs) in stamps.items():
+        if log.kind == "sglang-apart" and not theirs:
+            continue  # it happens on the other instance
         ours = ticks.tolist()
         for i, (a, b) in enumerate(zip_longest(ours, theirs)):
             if a != b:

@@ -120,6 +120,12 @@ class _Hicache(msgspec.Struct):
     storage: _Storage | None = None
 
 
+class _SglangApart(_Sglang, kw_only=True):
+    disaggregation: Literal["prefill", "decode"]
+    transfer_ns: Annotated[int, msgspec.Meta(ge=1, le=10**10)]
+    reserved_tokens: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
+
+
 class _SglangHicache(_Sglang, kw_only=True):
     hicache: _Hicache
 
@@ -179,6 +185,7 @@ _SETTINGS: Final[dict[str, type[_Engine | _Sglang]]] = {
     "sglang": _Sglang,
     "sglang-radix": _Sglang,
     "sglang-hicache": _SglangHicache,
+    "sglang-apart": _SglangApart,
 }
 _SHARED: Final = tuple[_Nanoseconds, _Tokens, _Tokens, _Priority, list[_Id]]
 _PLAIN: Final = tuple[_Nanoseconds, _Tokens, _Tokens]
@@ -194,6 +201,7 @@ _REQUESTS: Final[dict[str, tuple[Any, int]]] = {
     "sglang": (_PLAIN, 3),
     "sglang-radix": (_IN_TREE, 5),
     "sglang-hicache": (_IN_TREE, 5),
+    "sglang-apart": (_IN_TREE, 5),
 }
 _WITH_PRIORITIES: Final[dict[str, Any]] = {
     "sglang": tuple[_Nanoseconds, _Tokens, _Tokens, _Priority],
@@ -209,6 +217,7 @@ _STEP_LENGTHS: Final = {
     "sglang": 4,
     "sglang-radix": 4,
     "sglang-hicache": 6,
+    "sglang-apart": 4,
 }
 _COSTS: Final[dict[str, type[_Costs]]] = {
     "vllm-v0": _SwapCosts,
@@ -254,6 +263,8 @@ class DecisionLog:
     def kind(self) -> str:
         """The engine, ``vllm``, ``sglang`` or ``layered``, with a mode as in ``sglang-radix``."""
         if "chunked_prefill_size" in self.engine:
+            if "disaggregation" in self.engine:
+                return "sglang-apart"
             if "hicache" in self.engine:
                 return "sglang-hicache"
             return "sglang-radix" if self.engine.get("radix_cache") else "sglang"

@@ -12,7 +12,7 @@ from paceline.policies.sglang import sglang
 from paceline.policy import Policy
 from paceline.policy.orders import OF_PRIORITIES, priorities
 
-__all__ = ["FIELDS", "columns", "instance", "steps"]
+__all__ = ["FIELDS", "columns", "instance", "policy", "steps"]
 
 FIELDS = (
     "start (ns)",
@@ -23,7 +23,8 @@ FIELDS = (
 )
 
 
-def _policy(settings: dict[str, Any]) -> Policy:
+def policy(settings: dict[str, Any]) -> Policy:
+    """Return the policy with the settings of a log."""
     return sglang(
         schedule_policy=settings["schedule_policy"],
         chunked_prefill_size=settings["chunked_prefill_size"],
@@ -40,7 +41,7 @@ def _policy(settings: dict[str, Any]) -> Policy:
 def instance(log: DecisionLog) -> dict[str, Any]:
     """Return the configuration of the log's engine."""
     settings = log.engine
-    scheduler = _policy(settings).scheduler_of(0)
+    scheduler = policy(settings).scheduler_of(0)
     reserve = scheduler.output_reserve
     if reserve is not None and "clip" in settings:
         clipped = dataclasses.replace(reserve, clip=settings["clip"])
@@ -57,7 +58,7 @@ def instance(log: DecisionLog) -> dict[str, Any]:
 def columns(log: DecisionLog) -> dict[str, Any]:
     """Return the columns that only this kind of log has."""
     found: dict[str, Any] = {}
-    order, output = _policy(log.engine).scheduler_of(0).order, np.array(log.output_tokens, dtype=np.uint32)
+    order, output = policy(log.engine).scheduler_of(0).order, np.array(log.output_tokens, dtype=np.uint32)
     if order in OF_PRIORITIES:
         given = np.array([request[-1] for request in log.requests], dtype=np.int64)
         found["priority"] = priorities(str(order), given, output)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from paceline.policies.sarathi import sarathi
     from paceline.policies.session_affinity import session_affinity
     from paceline.policies.sglang import sglang
+    from paceline.policies.sglang_disaggregated import sglang_disaggregated
     from paceline.policies.sglang_router import sglang_router
     from paceline.policies.shed_late import shed_late
     from paceline.policies.shortest_prompt import shortest_prompt
@@ -101,6 +102,7 @@ __all__ = [
     "sarathi",
     "session_affinity",
     "sglang",
+    "sglang_disaggregated",
     "sglang_router",
     "shed_late",
     "shortest_prompt",
@@ -159,6 +161,7 @@ attach(
         "sarathi": ("sarathi",),
         "session_affinity": ("session_affinity",),
         "sglang": ("sglang",),
+        "sglang_disaggregated": ("sglang_disaggregated",),
         "sglang_router": ("sglang_router",),
         "shed_late": ("shed_late",),
         "shortest_prompt": ("shortest_prompt",),

@@ -44,6 +44,14 @@ class Handover(Value):
         (``decode_on_arrival``) is offered to it as the last step of its prompt starts,
         and the KV of each layer is sent once that step has computed it. ``"none"``: a
         request is offered, and its KV sent, once its prefill has ended.
+    reserve_tokens
+        Tokens that an acceptance leaves free for each request that runs on the target or
+        was accepted there, and for the one that is accepted; at least so many that the
+        longest of those that run could finish if the others gave theirs. Then each accepted
+        request takes a seat, and blocks for its KV alone. None: nothing is left.
+        It reads the lengths of outputs, so the policy then uses an oracle.
+    reserve_clip
+        The most tokens of an output that count in that.
 
     Raises
     ------
@@ -76,6 +84,8 @@ class Handover(Value):
     most_held: float | None = None
     lease: float | None = 480.0
     overlap: Overlap = "none"
+    reserve_tokens: int | None = None
+    reserve_clip: int = 4096
 
     def __post_init__(self) -> None:
         if self.most_transfers is not None:
@@ -88,13 +98,18 @@ class Handover(Value):
             duration("lease of a Handover", self.lease, least=1e-9)
         if self.overlap not in get_args(Overlap):
             raise PolicyError(f"overlap of a Handover must be 'none' or 'layers', was {self.overlap!r}")
+        if self.reserve_tokens is not None:
+            whole("reserve_tokens of a Handover", self.reserve_tokens, least=0)
+        whole("reserve_clip of a Handover", self.reserve_clip)
 
     @typed(PolicyError)
     def to_wire(self, ticks_per_s: float = TICKS_PER_SECOND) -> dict[str, Any]:
         """Return the rules as the engine reads them, in ticks."""
+        reserve = {"tokens": self.reserve_tokens, "clip": self.reserve_clip}
         return {
             "most_transfers": self.most_transfers,
             "most_held": self.most_held,
             "lease": None if self.lease is None else round(self.lease * ticks_per_s),
             "overlap": self.overlap,
+            **({} if self.reserve_tokens is None else {"reserve": reserve}),
         }

@@ -199,7 +199,8 @@ class Policy(Value):
         schedulers.check_loras(migrates=self.migrates)
         moves = any(self.rules[moment] is not None for moment in MOMENTS[1:])
         several = (action for _, actions in self.monitors for action in actions)
-        schedulers.check_trees(migrates=moves or any(isinstance(action, Migrate) for action in several))
+        migrates = moves or any(isinstance(action, Migrate) for action in several)
+        schedulers.check_trees(migrates=migrates, handed_over=self.handover is not None)
         overlap = "none" if self.handover is None else self.handover.overlap
         if overlap != "none" and self.decode_on_arrival is None:
             raise PolicyError(
@@ -300,6 +301,8 @@ class Policy(Value):
     def uses_oracle(self) -> bool:
         """Whether the policy reads what no real scheduler knows, such as the length of an output."""
         if self.active is not None and self.active.outputs == "decaying":
+            return True
+        if self.handover is not None and self.handover.reserve_tokens is not None:
             return True
         ranked = any(scheduler.uses_oracle for scheduler in self.schedulers)
         return ranked or any(part.space == "oracle" for part in self.fields())

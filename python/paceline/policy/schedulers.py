@@ -103,25 +103,30 @@ class Schedulers:
                 f"not passed over, was {limited!r}"
             )
 
-    def check_trees(self, *, migrates: bool) -> None:
-        """Refuse radix trees of prefixes, and tokens that count late, where requests migrate.
+    def check_trees(self, *, migrates: bool, handed_over: bool) -> None:
+        """Refuse radix trees of prefixes, and tokens that count late, where requests are not handed over.
 
         Raises
         ------
         PolicyError
             If there is one.
         """
-        caches = (each.prefix_cache for each in self.several)
-        tree = next((cache.tree for cache in caches if cache is not None and cache.tree is not None), None)
-        if migrates and tree is not None:
+        caches = [each.prefix_cache for each in self.several if each.prefix_cache is not None]
+        tree = next((cache.tree for cache in caches if cache.tree is not None), None)
+        if migrates and not handed_over and tree is not None:
             raise PolicyError(
-                "tree of prefix_cache must be None where requests migrate, whose blocks would be in the "
-                f"trees of two instances, was {tree!r}"
+                "tree of prefix_cache must be None where requests migrate without a handover, whose blocks "
+                f"would be in the trees of two instances, was {tree!r}"
             )
-        if migrates and any(each.drop_unseen for each in self.several):
+        if migrates and not handed_over and any(each.drop_unseen for each in self.several):
             raise PolicyError(
-                "drop_unseen of a scheduler must be False where requests migrate, whose tokens would not be "
-                "known as they are routed, was True"
+                "drop_unseen of a scheduler must be False where requests migrate without a handover, whose "
+                "tokens would not be known as they are routed, was True"
+            )
+        tiers = next((cache.tiers for cache in caches if cache.tree is not None and cache.tiers), None)
+        if migrates and tiers is not None:
+            raise PolicyError(
+                f"tiers of a prefix_cache with a tree must be empty where requests migrate, was {tiers!r}"
             )
 
     def check_flips(self, pools: Pools, flips: Iterable[Flip]) -> None:

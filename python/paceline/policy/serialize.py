@@ -138,7 +138,9 @@ def handover_to_table(handover: Handover) -> dict[str, Any]:
     """Return the rules of a hand-over, without limits that are not set; no lease is infinite."""
     table = {"most_transfers": handover.most_transfers, "most_held": handover.most_held}
     lease = math.inf if handover.lease is None else handover.lease
-    overlap = {} if handover.overlap == "none" else {"overlap": handover.overlap}
+    overlap: dict[str, Any] = {} if handover.overlap == "none" else {"overlap": handover.overlap}
+    if handover.reserve_tokens is not None:
+        overlap |= {"reserve_tokens": handover.reserve_tokens, "reserve_clip": handover.reserve_clip}
     return {
         **{name: value for name, value in table.items() if value is not None},
         "lease": lease,

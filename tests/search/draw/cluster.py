@@ -28,8 +28,9 @@ def cluster(source: Source) -> Wire:
     selects = any(stages.has(one["scheduler"]["stages"], "select") for one in fleet)
     # Steps that are decided ahead beside drafts take no hand-overs.
     ahead = any("speculation" in one and one["scheduler"]["schedule_ahead"] for one in fleet)
-    # Beside a radix tree, and where tokens count late, requests stay where they are, and their KV does.
-    stay = any(keeps_requests(one) for one in fleet) and source.chance(0.97)
+    # Beside a radix tree, and where tokens count late, requests are handed over, or stay where they are.
+    offered = any(keeps_requests(one) for one in fleet) and not (tiered or piped)
+    stay = any(keeps_requests(one) for one in fleet) and source.chance(0.4 if offered else 0.97)
     moves = not (piped or stay) and count > 1 and source.chance(0.65)
     early = moves and source.chance(0.25)
     hands_over = not (selects or ahead or piped or stay)
@@ -47,7 +48,9 @@ def cluster(source: Source) -> Wire:
             "every": monitors.monitors(source) if watched else [],
         },
         "roles": [source.whole(0, 2) for _ in fleet] if source.chance(0.6) else [],
-        "handover": source.maybe(0.6, lambda: handover(source, overlaps=overlaps)) if hands_over else None,
+        "handover": source.maybe(0.97 if offered else 0.6, lambda: handover(source, overlaps=overlaps))
+        if hands_over
+        else None,
         "links": source.maybe(0.5, lambda: network(source, count)),
         "pace": None if piped else source.maybe(0.5, lambda: pace(source)),
         "lockstep": None if piped else source.maybe(0.1, lambda: lockstep(source)),
@@ -99,7 +102,13 @@ def handover(source: Source, *, overlaps: bool) -> Wire:
         "most_held": source.pick((None, None, 0.05, 0.5, 1.0)),
         "lease": source.pick((None, source.ticks(1, 30), source.ticks(10, 200), source.ticks(500, 5000))),
         "overlap": source.pick(("none", "layers", "layers")) if overlaps else "none",
+        **({"reserve": acceptance_reserve(source)} if source.chance(0.3) else {}),
     }
+
+
+def acceptance_reserve(source: Source) -> Wire:
+    """Draw what an acceptance leaves for the requests that run."""
+    return {"tokens": source.pick((0, 1, 3, 8, 20)), "clip": source.pick((1, 4, 4096))}
 
 
 def sample(source: Source) -> Wire:

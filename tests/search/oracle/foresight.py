@@ -29,6 +29,7 @@ def covers(case: Case) -> bool:
     cached = any(one["scheduler"]["prefix_cache"] for one in case.config["instances"])
     schedulers = [one["scheduler"] for one in case.config["instances"]]
     reserved = any(one.get("output_reserve") for one in schedulers)
+    reserved = reserved or bool((case.config.get("handover") or {}).get("reserve"))
     reserved = reserved or any(one["allocation"] == "chunk_if_output_fits" for one in schedulers)
     return "oracle." not in str(case.config) and not reserved and not (quoted and cached)
 

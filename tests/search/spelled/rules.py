@@ -76,8 +76,10 @@ def _routers(wire: Wire | None) -> Wire:
 
 
 def _handover(wire: Wire) -> Handover:
-    lease = wire["lease"]
-    return Handover(**{**wire, "lease": None if lease is None else lease / TICKS_PER_S})
+    fields = {**wire, "lease": None if wire["lease"] is None else wire["lease"] / TICKS_PER_S}
+    reserve = fields.pop("reserve", None)
+    kept = {} if reserve is None else {"reserve_tokens": reserve["tokens"], "reserve_clip": reserve["clip"]}
+    return Handover(**fields, **kept)
 
 
 def _pace(wire: Wire) -> Pace:

@@ -261,6 +261,14 @@ CLUSTERED: dict[str, st.SearchStrategy[Policy]] = {
     "dynamo_disaggregated": st.builds(
         policies.dynamo_disaggregated, local_below_tokens=st.sampled_from([4, 12, 2048]), **POOLS
     ),
+    "sglang_disaggregated": st.builds(
+        policies.sglang_disaggregated,
+        chunked_prefill_size=PAGED_CHUNKS,
+        decode_radix_cache=st.booleans(),
+        num_reserved_decode_tokens=st.sampled_from([0, 4]),
+        overlap_schedule=st.booleans(),
+        **POOLS,
+    ),
     "llm_d": st.builds(policies.llm_d, capacity=st.sampled_from([2, 31_250])),
     "llm_d_disaggregated": st.builds(
         policies.llm_d_disaggregated, non_cached_tokens=st.sampled_from([0, 4, 16]), report_s=OFTEN, **POOLS

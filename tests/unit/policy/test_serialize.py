@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from paceline import policies
 from paceline.errors import PolicyError
 from paceline.policies import (
     authors_chunked,
@@ -19,7 +21,7 @@ from paceline.policies import (
     vllm_v0,
 )
 from paceline.policies.layered_prefill import by_tokens
-from paceline.policy import Policy, Scheduler
+from paceline.policy import Handover, Policy, Scheduler
 from paceline.policy.prefix_cache import PrefixCache
 from paceline.policy.stages import Admit, Decodes, Gather, Recompute, Running, Swap
 
@@ -151,3 +153,16 @@ def test_what_is_left_out_stands_at_its_default() -> None:
 def test_what_is_refused(text: str, message: str) -> None:
     with pytest.raises(PolicyError, match=rf"(?s){message}"):
         Policy.from_toml(text)
+
+
+def test_a_reserve_for_accepted_requests_is_written_and_read() -> None:
+    apart = policies.sglang_disaggregated(num_reserved_decode_tokens=64)
+    assert apart.handover is not None
+    assert apart.handover.to_wire()["reserve"] == {"tokens": 64, "clip": 4096}
+    assert Policy.from_toml(apart.to_toml()) == apart
+    plain = policies.disaggregated()
+    both = [plain, replace(plain, handover=Handover(reserve_tokens=64))]
+    assert [one.uses_oracle for one in both] == [False, True], "it reads the lengths of outputs"
+    assert "reserve_tokens" not in policies.disaggregated().to_toml()
+    with pytest.raises(PolicyError, match="reserve_tokens of a Handover must be"):
+        Handover(reserve_tokens=-1)

@@ -80,6 +80,10 @@ const SENT_ON: Other = Other(
     |config, _| config.routing.moves_requests() || config.handover.is_some(),
     "requests leave their instance or are handed over",
 );
+const SENT_WITHOUT_OFFER: Other = Other(
+    |config, _| config.routing.moves_requests() && config.handover.is_none(),
+    "requests leave their instance and are not handed over (handover)",
+);
 const TOGETHER: Other = Other(|config, _| config.lockstep.is_some(), "instances step together");
 const PACED: Other = Other(|config, _| config.pace.is_some(), "readers have a pace");
 const RELAYED: Other = Other(|config, _| config.routers.relay.is_some(), "reports are relayed");
@@ -137,11 +141,12 @@ const EXCLUSIONS: &[Exclusion] = &[
     },
     Exclusion {
         must: ("must not cache prefixes in a radix tree", "did so"),
-        ..left_out("scheduler", TREE.0, &[SENT_ON])
+        ..left_out("scheduler", TREE.0, &[SENT_WITHOUT_OFFER])
     },
+    left_out("tier", |_, own| own.tier.is_some() && own.scheduler.has_prefix_tree(), &[SENT_ON]),
     Exclusion {
         must: ("must not drop tokens that a decision does not know (drop_unseen)", "did so"),
-        ..left_out("scheduler", |_, own| own.scheduler.drop_unseen, &[SENT_ON, CHUNKS_STORED])
+        ..left_out("scheduler", |_, own| own.scheduler.drop_unseen, &[SENT_WITHOUT_OFFER, CHUNKS_STORED])
     },
     Exclusion {
         must: ("must be false", "was true"),
@@ -191,7 +196,8 @@ impl Config {
 mod tests {
     use super::*;
     use crate::config::{
-        Pace, PipelineConfig, PrefixCacheConfig, PrefixTreeConfig, PromptBatch, ReserveConfig,
+        Handover, Overlap, Pace, PipelineConfig, PrefixCacheConfig, PrefixTreeConfig, PromptBatch,
+        ReserveConfig,
     };
     use crate::engine::fixtures;
 
@@ -233,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_radix_tree_is_refused_where_requests_are_handed_over_or_tokens_drafted() {
+    fn a_radix_tree_is_refused_where_requests_leave_otherwise_than_by_a_handover() {
         let tree = |config: &mut Config| {
             let tree = Some(PrefixTreeConfig { passes: 32, most: 128, least_load: 0 });
             let cache = PrefixCacheConfig { unknown_first: true, evict: None, tree };
@@ -248,13 +254,24 @@ mod tests {
         assert!(
             said.is_some_and(|said| said.contains("instances[1].pipeline: must be null where a radix tree"))
         );
-        let said = refusal(|config| {
+        let leaves = |config: &mut Config| {
             tree(config);
             let json = r#"{"on_arrival": {"rule": "round_robin"}, "on_prefilled": {"rule": "round_robin"}}"#;
             config.routing = serde_json::from_str(json).expect("a routing");
-        });
+        };
         let expected = "instances[1].scheduler: must not cache prefixes in a radix tree where requests leave";
-        assert!(said.is_some_and(|said| said.contains(expected)));
+        assert!(refusal(leaves).is_some_and(|said| said.contains(expected)));
+        let said = refusal(|config| {
+            leaves(config);
+            config.handover = Some(Handover {
+                most_transfers: None,
+                most_held: None,
+                lease: None,
+                overlap: Overlap::None,
+                reserve: None,
+            });
+        });
+        assert_eq!(said, None, "their blocks stay allocated until they are read");
     }
 
     #[test]

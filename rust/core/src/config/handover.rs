@@ -16,6 +16,16 @@ pub enum Overlap {
     Layers,
 }
 
+/// Tokens that an acceptance leaves for the requests that run on a target or were accepted there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcceptanceReserve {
+    /// Tokens for each of them, and for the one that is accepted.
+    pub tokens: u32,
+    /// The most tokens that count of an output.
+    pub clip: u32,
+}
+
 /// A target accepts requests that are handed over to it in order, between two steps, once it has blocks for them.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +41,10 @@ pub struct Handover {
     /// Which part of a transfer overlaps with the prefill.
     #[serde(default)]
     pub overlap: Overlap,
+    /// The tokens that an acceptance leaves for others; `None`: none. An accepted request then takes a seat, and blocks for its KV
+    /// alone.
+    #[serde(default)]
+    pub reserve: Option<AcceptanceReserve>,
 }
 
 impl Handover {

@@ -42,7 +42,7 @@ pub use cluster::{InstanceConfig, Lockstep, Pace, Sync};
 pub(crate) use composition::MOST_KEYS;
 pub use entrance::{Entrance, Prediction};
 pub use eviction::{EvictionConfig, EvictionGroups};
-pub use handover::{Handover, Overlap};
+pub use handover::{AcceptanceReserve, Handover, Overlap};
 pub(crate) use limits::MOST_BLOCK_TOKENS;
 #[cfg(test)]
 pub(crate) use links::{LEAST_RATE, MOST_RATE};

@@ -21,6 +21,7 @@ from paceline.testing.reference.policy_sim.reserving import (
 )
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Part, Step
+from paceline.testing.reference.policy_sim.tree_memory import TreeMemory
 
 
 def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer | None:
@@ -92,7 +93,8 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
         return
     ends = not has_room(state, step)
     while step.room > 0 or ends:
-        received = next_received(state) if _has_seat(state, step, count_decodes=seats) else None
+        seated = state.reserve is None and _has_seat(state, step, count_decodes=seats)
+        received = next_received(state) if seated else None
         if state.tier is not None:
             passed += [one for one in state.tier.loading if state.tier.is_loading(one) and one not in passed]
         request = received or next((one for one in state.queue.in_order if one not in passed), None)
@@ -146,10 +148,23 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
 def _opens(state: State, step: Step, *, count_decodes: bool) -> bool:
     """Accept offers, and look at the queue; return whether requests may be admitted."""
     accept_offers(state, step, count_decodes=count_decodes)
+    if state.reserve is not None:
+        _admit_received(state, step, count_decodes=count_decodes)
     if not passes_queue(state):
         return False
     state.begin_pass(seated=_has_seat(state, step, count_decodes=count_decodes))
     return may_admit(state)
+
+
+def _admit_received(state: State, step: Step, *, count_decodes: bool) -> None:
+    """Admit received requests, which hold their blocks: nothing is left for outputs to come."""
+    finished = len(state.incoming.just_finished(step.start))
+    while step.room > 0 and _has_seat(state, step, count_decodes=count_decodes, but=finished):
+        request = next_received(state)
+        offered = None if request is None else offer(state, request, step, chunked=True)
+        if request is None or offered is None or not offered.whole or offered.new > state.memory.free:
+            return
+        place_in_batch(state, request, offered, step)
 
 
 def _add_quanta(state: State) -> bool:
@@ -161,8 +176,8 @@ def _add_quanta(state: State) -> bool:
     return state.queue.first is not None
 
 
-def _has_seat(state: State, step: Step, *, count_decodes: bool) -> bool:
-    return state.seats_taken(step, count_decodes=count_decodes) < state.settings.max_num_seqs
+def _has_seat(state: State, step: Step, *, count_decodes: bool, but: int = 0) -> bool:
+    return state.seats_taken(step, count_decodes=count_decodes) + but < state.settings.max_num_seqs
 
 
 def _to_displace(
@@ -201,6 +216,10 @@ def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -
         memory.grow(request, offered.room)
         request.received_wait += step.start - request.spells[-1].start
         step.handed_over.append(request)
+        if isinstance(memory, TreeMemory):
+            # It decodes from now on, and its prompt is in the tree.
+            state.rows.append(request)
+            memory.insert(request)
         if state.tier is not None:
             state.tier.admitted(request)
     elif state.tier is not None and request.load is not None:

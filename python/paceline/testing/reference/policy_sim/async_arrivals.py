@@ -15,6 +15,7 @@ from paceline.testing.reference.policy_sim.joining import leave_adapter
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Step
+from paceline.testing.reference.policy_sim.tree_memory import DetachedBlocks
 
 
 def release_due(state: State, until: int | None) -> None:
@@ -68,6 +69,13 @@ def may_lose(state: State, step: Step) -> bool:
     return needed + state.spare > state.memory.free
 
 
+def asks(state: State, request: Request) -> bool:
+    """Whether the next token of a request ends a phase, and a rule is asked then whether it leaves."""
+    after_first = "on_prefilled" in state.asked and request.generated == 0
+    ends = request.changes_phase and request.generated + 1 == request.spec.reasoning_tokens
+    return after_first or ("on_answering" in state.asked and ends)
+
+
 def hold_token(state: State, request: Request, step: Step, now: int) -> None:
     """Have the token that a step yields of a request count once the next step is decided."""
     request.decoding, request.pending = True, (step.start, now)
@@ -86,6 +94,18 @@ def count_pending(request: Request) -> bool:
     request.token_starts.append(start)
     request.yielded, request.in_set = 1, True
     return True
+
+
+def detach(state: State, request: Request, computed: list[Request]) -> list[int]:
+    """Take a request's blocks as it leaves. What it has computed is inserted in a tree as if it had stayed.
+
+    ``computed``: the requests of which that is due.
+    """
+    blocks = state.memory.detach_blocks(request)
+    if isinstance(blocks, DetachedBlocks):
+        state.rows = [one for one in state.rows if one is not request]
+        state.computed = [blocks.request if one is request else one for one in computed]
+    return blocks
 
 
 def insert_computed(state: State) -> None:
@@ -122,7 +142,7 @@ def end_decision(state: State, discarded: list[Request] | None = None) -> bool:
         elif isinstance(one, Request):
             state.memory.release(one)
         else:
-            state.memory.pool.release(*one)
+            state.memory.release_detached(*one)
     if state.tier is not None:
         state.tier.learn()
     return bool(deferred) or (learnt and state.settings.speculation.drafts)

@@ -80,6 +80,9 @@ class Cluster:
             for name in ("on_arrival", "decode_on_arrival", "on_prefilled", "on_answering")
             if routing.get(name)
         }
+        asked = {name.replace("decode_on_arrival", "on_prefilled") for name in self.rules}
+        for replica in replicas:
+            replica.scheduler.state.asked = frozenset(asked)
         self.decode_targets: dict[int, int | None] = {}
         self.held: list[Request] = []
         self._blocked: set[tuple[AtRouter, int, int]] = set()  # queues in which all wait

@@ -73,6 +73,10 @@ class Incoming:
         Accepted requests that lack KV.
     received : list of Request
         Requests whose KV has been received and that have not been admitted since, in that order.
+    finished : list of Request
+        Requests that finished with the latest step, until one is formed.
+    finished_at : int
+        When that ended.
     """
 
     rules: dict[str, Any] | None = None
@@ -81,6 +85,31 @@ class Incoming:
     accepted: list[Handover] = field(default_factory=list)
     receiving: list[Request] = field(default_factory=list)
     received: list[Request] = field(default_factory=list)
+    finished: list[Request] = field(default_factory=list)
+    finished_at: int = -1
+
+    @property
+    def reserve(self) -> dict[str, int] | None:
+        """What an acceptance leaves for other requests."""
+        return None if self.rules is None else self.rules.get("reserve")
+
+    def tokens_of(self, request: Request) -> int:
+        """Tokens for which it takes blocks: one more than its KV, unless it is offered beside a reserve."""
+        return request.computed + (self.reserve is None or request.memory != "source")
+
+    def finish(self, requests: list[Request], now: int) -> None:
+        """Have those of a step's requests count that finish with it, until the next one is formed."""
+        self.finished, self.finished_at = [one for one in requests if one.finished], now
+
+    def forget_finished(self, now: int) -> bool:
+        """Have them count no more; return whether there were any, and requests that are handed over wait."""
+        any_ = bool(self.just_finished(now)) and bool(self.offered or self.received)
+        self.finished = []
+        return any_
+
+    def just_finished(self, now: int) -> list[Request]:
+        """Return the requests that finished with a step that has just ended, beside a reserve."""
+        return self.finished if self.reserve and self.finished_at == now else []
 
     @property
     def on_the_way(self) -> list[Request]:

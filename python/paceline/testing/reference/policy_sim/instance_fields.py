@@ -77,10 +77,10 @@ def _head_blocks(at: Replica) -> int:
 
 
 def _incoming_blocks(at: Replica) -> int:
-    """Blocks for the KV that is on its way and for one more token of each request."""
-    return sum(
-        at.scheduler.memory.blocks_for(one.computed + 1) for one in at.scheduler.state.incoming.on_the_way
-    )
+    """Blocks for the KV that is on its way and, without a reserve, for one more token of each request."""
+    incoming, memory = at.scheduler.state.incoming, at.scheduler.memory
+    more = int(incoming.reserve is None)
+    return sum(memory.blocks_for(one.computed + more) for one in incoming.on_the_way)
 
 
 def fits_into(at: Replica, request: Request, free: float) -> bool:

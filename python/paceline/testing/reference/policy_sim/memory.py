@@ -157,6 +157,14 @@ class Memory:
         blocks, request.blocks, request.known = request.blocks[::-1], [], 0
         return blocks
 
+    def release_detached(self, blocks: list[int], request: Request) -> None:
+        """Free blocks that were taken from a request."""
+        self.pool.release(blocks, request)
+
+    def take_over(self, request: Request, stand_in: Request) -> None:
+        """Give a request the blocks of its stand-in."""
+        request.blocks, request.known = stand_in.blocks, stand_in.known
+
     def release(self, request: Request) -> None:
         """Free a request's blocks on the GPU; its last block is reused first."""
         self.pool.release(self.detach_blocks(request), request)

@@ -228,7 +228,7 @@ class Replica:
         incoming = self.scheduler.state.incoming
         incoming.receiving = [request if one is stand_in else one for one in incoming.receiving]
         request.place, request.memory = stand_in.place, stand_in.memory
-        request.blocks, request.known = stand_in.blocks, stand_in.known
+        self.scheduler.memory.take_over(request, stand_in)
         self._join(request, now)
 
     def call_off(self, handover: Handover) -> None:

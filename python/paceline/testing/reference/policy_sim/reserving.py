@@ -45,6 +45,12 @@ def fits(state: State, step: Step, request: Request, hits: list[int]) -> bool:
     return False
 
 
+def blocks_of_decodes(state: State) -> int:
+    """Return the blocks that the next tokens of all decodes need."""
+    decoding = [one for one in state.continuing if one.decoding]
+    return sum(state.memory.lacking(one, one.computed + 1) for one in decoding)
+
+
 def blocks_to_come(state: State, request: Request, blocks: int) -> int:
     """Return the blocks that running requests and one with `blocks` blocks will take until they end."""
     if state.settings.allocation != "chunk_if_output_fits":

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from paceline.testing.reference.policy_sim.acceptance import accept_formed
 from paceline.testing.reference.policy_sim.admission import admit, has_gathered, swap_in
 from paceline.testing.reference.policy_sim.async_arrivals import (
+    asks,
     catch_up,
     count_pending,
+    detach,
     end_decision,
     forget_outcome,
     hold_token,
@@ -34,7 +37,12 @@ from paceline.testing.reference.policy_sim.queue import Queue
 from paceline.testing.reference.policy_sim.ranking import Ranking
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.reserve import Reserve
-from paceline.testing.reference.policy_sim.reserving import end_round, end_step, open_reserve
+from paceline.testing.reference.policy_sim.reserving import (
+    blocks_of_decodes,
+    end_round,
+    end_step,
+    open_reserve,
+)
 from paceline.testing.reference.policy_sim.resume import ResumeRules, resume, resume_prefills
 from paceline.testing.reference.policy_sim.selection import select
 from paceline.testing.reference.policy_sim.settings import Settings
@@ -133,8 +141,7 @@ class Scheduler:
 
     def form(self, now: int) -> Step | None:
         """Decide the next step; None if no request can run."""
-        state, ahead = self.state, self.settings.schedule_ahead
-        state.wakes = None
+        state, ahead, self.state.wakes = self.state, self.settings.schedule_ahead, None
         if self.ranking is not None:
             self.ranking.accumulators.now = now
         if state.tier is not None and not state.tier.wake(now):
@@ -157,7 +164,7 @@ class Scheduler:
             requeue_late_victims(state, step)
             if step.tokens:
                 return self._settle(step)
-            unseen = self._catch_up()
+            unseen = state.incoming.forget_finished(now) | self._catch_up()
             if state.tier is not None:
                 step.free_blocks = self.memory.free
                 again, state.wakes = state.tier.pass_step(step)
@@ -203,7 +210,7 @@ class Scheduler:
                 chunks.append(request)
                 continue
             _, kept = step.verified[request]
-            if holds and request.generated + kept < request.spec.last_token:
+            if holds and not asks(state, request) and request.generated + kept < request.spec.last_token:
                 hold_token(state, request, step, now)
                 continue
             request.decoding, request.in_set = True, not self.settings.speculation.drafts
@@ -232,6 +239,7 @@ class Scheduler:
             if request.done:
                 request.place = "gone"
                 self._end(request)
+        state.incoming.finish([] if self.settings.schedule_ahead else yielded, now)
         self._insert_chunks(chunks, now, seen=step.start if self.settings.schedule_ahead else now)
         if state.tier is not None:
             state.tier.end(now, [one for one in yielded if one.done])
@@ -310,27 +318,27 @@ class Scheduler:
 
     def leave(self, request: Request, now: int) -> list[int]:
         """Remove a request that migrates; return its blocks, which are not free before they are released."""
+        count_pending(request)
         self.running.remove(request)
         if self.ranking is not None:
             self.ranking.accumulators.now = now
             self.ranking.accumulators.left_batch(request, finished=False)
         request.attained += 0 if request.left_out else now - request.admitted_at
-        request.left_out = False
-        request.place = "moving"
-        request.drafts = 0
+        request.left_out, request.place, request.drafts = False, "moving", 0
+        computed = self.state.computed.copy()
         forget_outcome(self.state, request)
         self.memory.register_known(request)
         request.memory = "host"
         if self.state.tier is not None:
             self.state.tier.leave(request, migrates=True)
-        return self.memory.detach_blocks(request)
+        return detach(self.state, request, computed)
 
     def free_sent(self, blocks: list[int], request: Request) -> None:
         """Free the blocks of a migrated request, which its target has read by now."""
         if self.settings.schedule_ahead:
             self.state.deferred.append((blocks, request))
         else:
-            self.memory.pool.release(blocks, request)
+            self.memory.release_detached(blocks, request)
 
     def blocks_of(self, request: Request) -> int:
         """Return the blocks that a request holds if it runs, else those that its admission needs.
@@ -345,7 +353,7 @@ class Scheduler:
         if request in self._loading:
             return max(0, self.memory.blocks_for(request.tokens) - len(request.blocks))
         if request.memory:
-            return max(len(request.blocks), self.memory.blocks_for(request.computed + 1))
+            return max(len(request.blocks), self.memory.blocks_for(self.state.incoming.tokens_of(request)))
         by_chunk = self.settings.allocation == "chunk"
         most = self.settings.max_num_batched_tokens if by_chunk else request.tokens
         return self.memory.blocks_for(min(request.tokens, most))
@@ -403,7 +411,7 @@ class Scheduler:
                 sits_out = stage.get("sits_out") and step.prefills
                 # No step of decodes is decided before the blocks of requests that have ended are free.
                 awaits = state.reserve is not None and state.ended
-                if (sits_out or awaits) and self._lacks_blocks():
+                if (sits_out or awaits) and blocks_of_decodes(state) > self.memory.free:
                     self.memory.give_up_cached()
                     return
                 # Prefills of the current layered batch are in the step, wherever their stage is.
@@ -423,11 +431,6 @@ class Scheduler:
                     admit(state, step, stage, displaces=displaces)
             else:
                 advance_layers(state, step, stage)
-
-    def _lacks_blocks(self) -> bool:
-        """Whether the blocks of the next tokens of all decodes are not free."""
-        decoding = [one for one in self.state.continuing if one.decoding]
-        return sum(self.memory.lacking(one, one.computed + 1) for one in decoding) > self.memory.free
 
     def _admits(self, stage: dict[str, Any], step: Step) -> bool:
         if stage["unless_preempted"] and step.preempted:
@@ -461,9 +464,9 @@ class Scheduler:
             step.waits = state.tier.close(step) - step.start
         if self.settings.schedule_ahead:
             end_decision(state, step.discarded)
-        step.blocks_out, state.copied_out = state.copied_out, 0
-        step.blocks_in, state.copied_in = state.copied_in, 0
-        step.loads, state.loads = state.loads, 0
+            accept_formed(state, step)
+        step.blocks_out, step.blocks_in, step.loads = state.copied_out, state.copied_in, state.loads
+        state.copied_out = state.copied_in = state.loads = 0
         return step
 
     def _verified(self, request: Request, step: Step) -> tuple[int, int]:

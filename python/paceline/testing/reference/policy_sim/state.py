@@ -80,6 +80,8 @@ class State:
         What admissions leave for outputs to come.
     under_way : callable
         Returns the steps of the batches in a pipeline, but for the one that is formed.
+    asked : frozenset of str
+        The rules that are asked whether requests leave as their phases end.
     steps_held : int
         Steps that held prompts back since the rule for them let some pass.
     wakes : int or None
@@ -116,6 +118,7 @@ class State:
     copies: HostCopies | None = None
     reserve: Reserve | None = None
     under_way: Callable[[], list[Step]] = list
+    asked: frozenset[str] = frozenset()
     steps_held: int = 0
     wakes: int | None = None
 

@@ -7,6 +7,7 @@ Follows SGLang 0.5.23: ``UnifiedRadixCache`` (``srt/mem_cache/unified_radix_cach
 from __future__ import annotations
 
 from collections.abc import Hashable
+from copy import copy
 from itertools import count
 from typing import Any
 
@@ -17,6 +18,20 @@ from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.settings import Settings
 from paceline.testing.reference.policy_sim.step import Step
 from paceline.testing.reference.radix import Node, RadixTree
+
+
+class DetachedBlocks(list[int]):
+    """Blocks of a request that has left, until they are freed.
+
+    Attributes
+    ----------
+    request : Request
+        A copy of the request as it left, which has the blocks.
+    """
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request.blocks)
+        self.request = request
 
 
 class TreePool:
@@ -169,9 +184,9 @@ class TreeMemory(Memory):
 
     def attach_prefix(self, request: Request, hits: list[int], *, counted: bool = True) -> None:
         """Give a request that holds no block the blocks of its cached prefix."""
-        assert counted
-        self.queried_tokens += request.tokens
-        self.hit_tokens += len(hits) * self._block_tokens
+        if counted:
+            self.queried_tokens += request.tokens
+            self.hit_tokens += len(hits) * self._block_tokens
         node, blocks = self.tree.match(self._names(request, len(hits) * self._block_tokens))
         assert blocks == hits
         self.tree.lock(node)
@@ -204,10 +219,31 @@ class TreeMemory(Memory):
         self._inserted[request] = computed
 
     def release(self, request: Request) -> None:
-        """Insert what a request has computed since its latest insertion, and free its blocks."""
-        if request.computed - request.hidden > self._inserted.get(request, 0):
-            self.insert(request)
+        """Insert what a request has computed, which uses what the tree has of it, and free its blocks."""
+        self.insert(request)
         self.preempt(request)
+
+    def detach_blocks(self, request: Request) -> list[int]:
+        """Take a request's blocks without freeing them: the path that it locks stays locked."""
+        self.leave_set(request)
+        left = copy(request)
+        self._nodes[left] = self._nodes.pop(request)
+        if request in self._inserted:
+            self._inserted[left] = self._inserted.pop(request)
+        request.blocks, request.known = [], 0
+        left.blocks = DetachedBlocks(left)
+        return left.blocks
+
+    def release_detached(self, blocks: list[int], request: Request) -> None:
+        """Insert what a request had computed as it left, and free its blocks."""
+        assert isinstance(blocks, DetachedBlocks)
+        self.release(blocks.request)
+
+    def take_over(self, request: Request, stand_in: Request) -> None:
+        """Give a request the blocks of its stand-in."""
+        super().take_over(request, stand_in)
+        if stand_in in self._nodes:
+            self._nodes[request] = self._nodes.pop(stand_in)
 
     def preempt(self, request: Request) -> None:
         """Free a request's blocks, and insert none of them."""

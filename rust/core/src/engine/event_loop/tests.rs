@@ -138,7 +138,7 @@ fn handed_over(blocks: &[u64], rows: &[(Ticks, u32, u32)], handover: Handover) -
 }
 
 const HANDOVER: Handover =
-    Handover { most_transfers: None, most_held: None, lease: None, overlap: Overlap::None };
+    Handover { most_transfers: None, most_held: None, lease: None, overlap: Overlap::None, reserve: None };
 
 #[test]
 fn a_prompt_holds_its_blocks_at_the_source_until_its_kv_is_read() {

@@ -35,6 +35,10 @@ impl Effects<'_> {
             0
         } else {
             self.admit_with_kv(slot, offer, joins);
+            if candidate.phase == Phase::Received && self.on.kv.gpu().is_tree() {
+                rare();
+                self.insert_received(slot);
+            }
             0
         };
         self.note_admission(slot, candidate.phase == Phase::Received, computes, now);
@@ -139,6 +143,7 @@ impl Effects<'_> {
         let blocks = self.on.settings.blocks_with_lookahead(computed + tokens).max(state.blocks.count());
         if phase == Phase::Received {
             self.on.kv.leave(Tier::Ready, computed, &state.blocks);
+            self.on.kv.grow(blocks, &mut state.blocks);
             self.on.transfers.admit(slot, state.request);
         } else if phase.is_swapped() {
             self.on.kv.swap_in(state.owner(), computed, blocks, &mut state.blocks);

@@ -138,7 +138,11 @@ impl Effects<'_> {
         if self.on.unseen_outcome(slot) == Outcome::default() {
             return;
         }
-        self.forget_outcome(slot);
+        // What it has computed is inserted in a tree as if it had stayed.
+        if let Some(unseen) = &mut self.on.unseen {
+            unseen.forget(slot);
+            unseen.pending.remove(slot);
+        }
         if self.on.speculator.is_some() {
             let state = &mut self.on.requests[slot];
             self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
@@ -156,6 +160,14 @@ impl Effects<'_> {
             rare();
             self.on.queues.ahead_mut().cancel_insertion(slot);
         }
+    }
+
+    /// Whether the next token of a request ends a phase, and a rule is asked then whether the request leaves.
+    pub(super) fn asks_with_next_token(&self, slot: Slot) -> bool {
+        let (state, reports) = (&self.on.requests[slot], self.on.observers.outbox.reports());
+        let next = state.generated + 1;
+        reports.prefilled && next == 1
+            || reports.answering && self.trace.reasoning(state.request.index()) == Some(next)
     }
 
     /// Has the token of a request count once the next step is decided, if that does not preempt the request.

@@ -36,7 +36,7 @@ impl Effects<'_> {
                 self.verify(slot, (drafts, (chunks.len() + others) as u64), (start, now));
                 continue;
             }
-            if holds && state.generated + 1 < state.output {
+            if holds && state.generated + 1 < state.output && !self.asks_with_next_token(slot) {
                 rare();
                 self.hold_token(slot, (start, now));
                 continue;
@@ -92,6 +92,17 @@ impl Effects<'_> {
         self.observe(Fact::Yielded { start, gap }, slot, now);
     }
 
+    /// Has a request count that finished, where acceptances leave room for those that run, until the next step is formed.
+    fn note_finished(&mut self, slot: Slot, now: Ticks) {
+        let reserve = self.on.settings.handover.and_then(|rules| rules.reserve);
+        if let Some(reserve) = reserve.filter(|_| !self.on.settings.scheduler.schedule_ahead) {
+            rare();
+            let state = &self.on.requests[slot];
+            let outputs = (state.generated, state.output.min(reserve.clip));
+            self.on.transfers.finish(state.prompt, outputs, now);
+        }
+    }
+
     /// Ends the requests that have yielded all their tokens, in the order of admission: with a prefix cache, blocks are reused
     /// in the order in which they are released, and with adapters, their slots. Where a tree has the prefixes, in that of the
     /// batch's rows.
@@ -113,6 +124,7 @@ impl Effects<'_> {
                 self.observe(Fact::Cancelled { ran: true }, slot, now);
             } else {
                 self.observe(Fact::Finished, slot, now);
+                self.note_finished(slot, now);
             }
             self.free_or_defer(slot, true, now);
         }

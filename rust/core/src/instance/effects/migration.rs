@@ -60,6 +60,7 @@ impl Effects<'_> {
     #[inline(never)]
     pub(crate) fn migrate_out(&mut self, slot: Slot, now: Ticks) -> MigratingRequest {
         self.restart_standstill(now);
+        self.count_pending_of(slot);
         let times = self.on.requests[slot].times;
         let attained = match &self.on.ranking {
             Some(ranking) => ranking.attained(slot, now),

@@ -31,7 +31,8 @@ impl Effects<'_> {
     pub(super) fn offer_of(&self, slot: Slot, origin: Origin) -> Offer {
         let state = &self.on.requests[slot];
         let (tokens, answers) = (state.computed, state.answering);
-        let blocks = self.on.settings.blocks_for(tokens + 1);
+        let reserves = self.on.settings.handover.is_some_and(|rules| rules.reserve.is_some());
+        let blocks = self.on.settings.blocks_for(tokens + u32::from(!reserves));
         Offer { slot, request: state.request, tokens, blocks, answers, origin }
     }
 
@@ -41,6 +42,8 @@ impl Effects<'_> {
         let state = &mut self.on.requests[offer.slot];
         self.on.kv.adopt(hits, &mut state.blocks);
         self.on.kv.grow(offer.blocks, &mut state.blocks);
+        self.make_room(0);
+        let state = &mut self.on.requests[offer.slot];
         let expected = state.phase.is_expected();
         state.phase = if expected { Phase::Reserved } else { Phase::Receiving };
         let lacking = state.computed.saturating_sub(hit.max(offer.origin.copied));
@@ -51,6 +54,11 @@ impl Effects<'_> {
         if !expected && (at_once || nothing) {
             self.receive_kv(offer.slot, now);
         }
+    }
+
+    /// A step is formed, or tried: see [`Transfers::forget_finished`](crate::instance::handover::Transfers::forget_finished).
+    pub(in crate::instance) fn forget_finished(&mut self, now: Ticks) -> bool {
+        self.on.transfers.forget_finished(now)
     }
 
     /// The first request in the order of receipt that waits to be admitted.

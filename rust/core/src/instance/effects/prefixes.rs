@@ -112,8 +112,9 @@ impl Effects<'_> {
     /// Inserts into a tree what the prefills of a step have computed that are through; those that continue come after all others.
     /// `beside`: decodes ran in the step.
     pub(super) fn insert_chunks(&mut self, chunks: &[Chunk], beside: bool) {
-        let beside = beside || chunks.iter().any(|chunk| chunk.part == Part::Decode);
-        let prefills = || chunks.iter().filter(|chunk| chunk.part != Part::Decode).map(|chunk| chunk.slot);
+        let computes = |chunk: &&Chunk| !matches!(chunk.part, Part::Decode | Part::MigratedIn);
+        let beside = beside || !chunks.iter().all(|chunk| computes(&chunk));
+        let prefills = || chunks.iter().filter(computes).map(|chunk| chunk.slot);
         let (continuing, through): (Vec<_>, Vec<_>) =
             prefills().partition(|&slot| self.on.requests[slot].phase == Phase::Prefilling);
         self.on.batch.append_rows(&through, beside);
@@ -145,6 +146,12 @@ impl Effects<'_> {
         if let Some(tree) = self.on.kv.tree_mut() {
             tree.insert(owner, computed, &mut state.blocks);
         }
+    }
+
+    /// Inserts into a tree the KV of a request that was handed over and is admitted, which decodes from now on.
+    pub(super) fn insert_received(&mut self, slot: Slot) {
+        self.on.batch.append_rows(&[slot], false);
+        self.insert_computed(slot);
     }
 
     /// Sorts the rows of the batch as victims are chosen: those that have generated the most first, of equal ones those with

@@ -13,4 +13,4 @@
 mod transfers;
 
 pub(crate) use transfers::{Acceptance, Origin, Pull};
-pub(super) use transfers::{Offer, Transfers};
+pub(super) use transfers::{Committed, Offer, Transfers};

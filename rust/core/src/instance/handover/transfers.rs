@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Handover, Overlap};
+use crate::config::{AcceptanceReserve, Handover, Overlap};
 use crate::instance::request::Slot;
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
@@ -22,6 +22,8 @@ pub(crate) struct Acceptance {
     pub(crate) at_once: bool,
     /// Whether requests are offered, and their KV is sent, while the last step of their prompt runs.
     pub(crate) overlaps: bool,
+    /// The tokens that an acceptance leaves for others.
+    pub(crate) reserve: Option<AcceptanceReserve>,
 }
 
 impl Acceptance {
@@ -35,6 +37,7 @@ impl Acceptance {
             lease: rules.lease,
             at_once,
             overlaps: rules.overlap == Overlap::Layers,
+            reserve: rules.reserve,
         }
     }
 }
@@ -63,6 +66,26 @@ pub(crate) struct Pull {
     pub(crate) origin: Origin,
     /// Tokens whose KV the target lacks.
     pub(crate) tokens: u32,
+}
+
+/// Tokens of the requests that run on a target, which an acceptance leaves room for.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(in crate::instance) struct Committed {
+    /// The requests.
+    pub(in crate::instance) requests: u64,
+    /// The tokens of their prompts, and those that they have generated.
+    pub(in crate::instance) tokens: u64,
+    /// The most that one of them has in the end, as far as its output counts.
+    pub(in crate::instance) longest: u64,
+}
+
+impl Committed {
+    /// Adds a request with a prompt, a number of generated tokens, and an output as far as it counts.
+    pub(in crate::instance) fn add(&mut self, prompt: u32, generated: u32, output: u32) {
+        self.requests += 1;
+        self.tokens += u64::from(prompt) + u64::from(generated);
+        self.longest = self.longest.max(u64::from(prompt) + u64::from(output));
+    }
 }
 
 /// A request that was offered.
@@ -101,9 +124,32 @@ pub(crate) struct Transfers {
     pulls: Vec<Pull>,
     /// Rows of the received requests that were admitted in the step in progress.
     admitted: Vec<RequestNumber>,
+    /// When the latest step ended, and the requests that finished with it, until a step is formed.
+    finished: Option<(Ticks, Committed)>,
 }
 
 impl Transfers {
+    /// A request finishes with a step that ends now, with a prompt, and an output as it is and as far as it counts.
+    pub(in crate::instance) fn finish(&mut self, prompt: u32, (output, clipped): (u32, u32), now: Ticks) {
+        let (at, finished) = self.finished.get_or_insert_default();
+        if *at != now {
+            (*at, *finished) = (now, Committed::default());
+        }
+        finished.add(prompt, output, clipped);
+    }
+
+    /// The requests that finished with a step that has ended just now, if none was formed since.
+    pub(in crate::instance) fn just_finished(&self, now: Ticks) -> Committed {
+        self.finished.filter(|&(at, _)| at == now).map(|(_, finished)| finished).unwrap_or_default()
+    }
+
+    /// A step is formed, or tried: those that finished count no more. Returns whether there were any, and requests that are
+    /// handed over wait.
+    pub(in crate::instance) fn forget_finished(&mut self, now: Ticks) -> bool {
+        let finished = self.finished.take().is_some_and(|(at, _)| at == now);
+        finished && !(self.offered.is_empty() && self.received.is_empty())
+    }
+
     /// Adds a request that is offered.
     pub(in crate::instance) fn offer(&mut self, offer: Offer) {
         self.answering += u64::from(offer.answers);
@@ -278,8 +324,13 @@ mod tests {
         Offer { slot, request: RequestNumber(slot + 10), tokens, blocks, answers: true, origin }
     }
 
-    const RULES: Handover =
-        Handover { most_transfers: None, most_held: None, lease: None, overlap: Overlap::None };
+    const RULES: Handover = Handover {
+        most_transfers: None,
+        most_held: None,
+        lease: None,
+        overlap: Overlap::None,
+        reserve: None,
+    };
 
     #[test]
     fn requests_are_accepted_and_admitted_in_the_order_of_their_offers() {
@@ -381,6 +432,27 @@ mod tests {
         transfers.release_reserved();
         assert_eq!((transfers.expected(), transfers.receiving(), transfers.wanted().0), (0, 0, 0));
         assert_eq!((transfers.answering(), transfers.wanted().0), (0, 0));
+    }
+
+    #[test]
+    fn requests_that_finish_with_a_step_count_until_one_is_formed() {
+        let mut transfers = Transfers::default();
+        assert_eq!(transfers.just_finished(5).requests, 0);
+        transfers.finish(30, (4, 3), 4);
+        transfers.finish(10, (8, 8), 5);
+        transfers.finish(2, (20, 7), 5);
+        let Committed { requests, tokens, longest } = transfers.just_finished(5);
+        assert_eq!(
+            (requests, tokens, longest),
+            (2, 10 + 8 + 2 + 20, 10 + 8),
+            "those of the step before do not count"
+        );
+        assert_eq!(transfers.just_finished(6).requests, 0, "the instance was idle in between");
+        assert!(!transfers.forget_finished(5), "no request waits for them");
+        transfers.finish(10, (8, 8), 5);
+        transfers.offer(offer(0, 10, 1));
+        assert!(transfers.forget_finished(5) && !transfers.forget_finished(5));
+        assert_eq!(transfers.just_finished(5).requests, 0);
     }
 
     #[test]

@@ -39,8 +39,12 @@ impl Stages<'_> {
     /// Admits queued requests until one does not fit. `chunked`: a prompt may be cut to
     /// the tokens that are left.
     pub(super) fn admit(&mut self, chunked: bool) {
-        if self.budget() > 0 {
-            self.accept_offers();
+        if self.accepts_in_stage() {
+            self.accept_offers(false);
+        }
+        if self.effects.reserve.is_some() {
+            rare();
+            self.admit_received();
         }
         if !self.passes_queue() {
             rare();
@@ -156,7 +160,11 @@ impl Stages<'_> {
     /// preempted it.
     fn next_candidate(&mut self) -> Option<Candidate> {
         let seated = self.seats_taken() < self.effects.settings.scheduler.max_num_seqs;
-        if seated && let Some(slot) = self.first_received() {
+        // Beside a reserve they have been admitted by now.
+        if seated
+            && self.effects.reserve.is_none()
+            && let Some(slot) = self.first_received()
+        {
             rare();
             return Some(self.candidate_in(slot));
         }
@@ -230,7 +238,12 @@ impl Stages<'_> {
 
     /// The tokens and blocks that the admission of a request takes. `hits`: becomes the blocks that the prefix
     /// cache has of it.
-    fn admission_offer(&mut self, candidate: Candidate, chunked: bool, hits: &mut Hits) -> AdmissionOffer {
+    pub(super) fn admission_offer(
+        &mut self,
+        candidate: Candidate,
+        chunked: bool,
+        hits: &mut Hits,
+    ) -> AdmissionOffer {
         hits.clear();
         let limit = if chunked { self.draft.limits.chunk } else { u64::MAX };
         let resume = |tokens: u64, next: u32, part: Part| {

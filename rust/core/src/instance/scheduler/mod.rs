@@ -115,6 +115,7 @@ impl<'a> Stages<'a> {
             self.open_draft();
             self.effects.open_tier_step(now);
             let decodes = self.run_round();
+            let fewer = self.effects.forget_finished(now);
             let preempted = self.draft.has_preempted();
             if preempted {
                 rare();
@@ -135,7 +136,7 @@ impl<'a> Stages<'a> {
             let unseen =
                 if ahead { self.effects.release_all(now) } else { received && self.effects.receive_all() };
             // With batches under way, the next one is formed once this one has had its place.
-            let again = (self.passes_step() || preempted || unseen) && self.effects.run.rests();
+            let again = (self.passes_step() || preempted || unseen || fewer) && self.effects.run.rests();
             if !again || self.draft.loads.waits {
                 self.effects.rest(now);
                 return Ok(Formed::Nothing(self.draft.retry_at));
@@ -172,17 +173,21 @@ impl<'a> Stages<'a> {
         // What ends the decision is not known to the step.
         let waits = self.effects.close_tier_step(decodes, now) + self.effects.begin_forward(now);
         let freed = self.effects.close_batch(decodes, now);
+        let ahead = self.effects.settings.scheduler.schedule_ahead;
+        let accepts = ahead && self.reserves_for_accepted();
+        // The next step has fewer free blocks, and may see requests that were received at once.
+        let accepted = accepts && self.accept_offers(true);
         let (mut run, shape, rise) = self.time_step(decodes, waits)?;
         // Received requests were not admitted by rank: a queued request that ranks before one may displace it in the next
         // step.
         let displaces = self.effects.transfers.has_admitted()
             && self.effects.ranking.as_deref().is_some_and(|ranking| ranking.waiting() > 0);
-        let ahead = self.effects.settings.scheduler.schedule_ahead;
         // A request whose KV was dropped may be admitted for less at the next step.
         let logs = freed && self.effects.observers.log.is_kept();
         // A router learns at the end of the step that a request was dropped, and may let another go.
         let lone = dropped || self.draft.removed.dropped;
-        if lone || displaces || (ahead && (logs || self.has_offers())) {
+        let offers = (ahead || self.reserves_for_accepted()) && self.has_offers();
+        if lone || displaces || offers || accepted || ahead && logs {
             rare();
             run.steps = 1;
         } else if self.effects.settings.scheduler.holds_arrivals() {
@@ -195,6 +200,11 @@ impl<'a> Stages<'a> {
         }
         self.effects.start_run(run, shape);
         Ok(if lone || self.effects.batch.runs_chunks() { run.end() } else { self.list_steps(&run, rise) })
+    }
+
+    /// Whether acceptances leave room for those that run, which changes with each step.
+    pub(super) fn reserves_for_accepted(&self) -> bool {
+        self.effects.settings.handover.is_some_and(|rules| rules.reserve.is_some())
     }
 
     /// Whether requests are handed over that the step just decided may not have seen.

@@ -159,7 +159,7 @@ impl Stages<'_> {
     }
 
     /// Blocks that the next tokens of all decodes need.
-    fn blocks_of_decodes(&self) -> u64 {
+    pub(super) fn blocks_of_decodes(&self) -> u64 {
         let requests = &self.effects.requests;
         let stalled =
             self.effects.batch.outside().iter().filter(|&&slot| requests[slot].phase == Phase::Stalled);

@@ -3,7 +3,7 @@
 use super::Look;
 use crate::instance::request::{Phase, RequestState};
 use crate::instance::run::{Passing, Pipeline};
-use crate::kv::{Account, Memory, Tier};
+use crate::kv::{Account, Tier};
 use crate::metrics::InstanceStats;
 use crate::time::Ticks;
 use crate::timeline::{Reading, State, Sums};
@@ -79,7 +79,7 @@ impl Look<'_> {
     /// Number of different blocks of the requests in some phases.
     fn blocks_of(&self, holds: impl Fn(Phase) -> bool) -> u64 {
         let in_phase = self.requests.iter().filter(|state| holds(state.phase));
-        Memory::distinct(in_phase.map(|state| &state.blocks))
+        self.kv.gpu().distinct(in_phase.map(|state| &state.blocks))
     }
 
     /// The sums up to `now`, the time of the step in progress included.

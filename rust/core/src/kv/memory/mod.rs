@@ -266,7 +266,10 @@ impl Memory {
     }
 
     /// Number of different blocks in these tables.
-    pub(crate) fn distinct<'a>(tables: impl Iterator<Item = &'a BlockTable>) -> u64 {
+    pub(crate) fn distinct<'a>(&self, tables: impl Iterator<Item = &'a BlockTable>) -> u64 {
+        if self.is_tree() {
+            return self.distinct_in_tree(tables);
+        }
         let (mut listed, mut unlisted) = (Vec::new(), 0);
         for table in tables {
             unlisted += table.count - table.blocks().len() as u64;

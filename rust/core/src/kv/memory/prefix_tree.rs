@@ -107,7 +107,7 @@ impl Memory {
         (listed.registered, listed.place.end, listed.place.inserted) = (blocks, end, computed);
     }
 
-    /// Releases the blocks of a request. `inserts`: what it has computed since its last insertion is inserted before.
+    /// Releases the blocks of a request. `inserts`: what it has computed is inserted before, which uses what the tree has of it.
     pub(super) fn release_to_tree(
         &mut self,
         owner: ContentOwner,
@@ -115,7 +115,7 @@ impl Memory {
         inserts: bool,
         table: &mut BlockTable,
     ) {
-        if inserts && computed > table.listed_mut().place.inserted {
+        if inserts {
             self.insert(owner, computed, table);
         }
         let Caching::Tree(tree) = &mut self.caching else { return };
@@ -135,6 +135,17 @@ impl Memory {
         } else {
             self.release(seen.0, seen.1, true, table);
         }
+    }
+
+    /// As [`Self::distinct`], with a tree.
+    pub(super) fn distinct_in_tree<'a>(&self, tables: impl Iterator<Item = &'a BlockTable>) -> u64 {
+        let Caching::Tree(tree) = &self.caching else { return 0 };
+        let (mut ends, mut own) = (Vec::new(), 0);
+        for table in tables {
+            own += table.count - u64::from(table.registered());
+            ends.extend(table.listed.as_ref().map(|listed| listed.place.end));
+        }
+        own + tree.nodes.blocks_of_paths(ends.into_iter())
     }
 
     /// Evicts until so many blocks hold nothing, or nothing is left to evict.

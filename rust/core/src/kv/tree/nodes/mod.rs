@@ -12,7 +12,7 @@ use crate::kv::content::Content;
 use host::{HostPart, Places};
 
 /// The number of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub(crate) struct NodeId(u32);
 
 impl NodeId {
@@ -195,6 +195,14 @@ impl RadixTree {
         let mut path: Vec<_> = self.path(found.end.0).map(|id| (id, self.nodes[id.index()].order)).collect();
         path.reverse();
         path
+    }
+
+    /// Blocks of the nodes on the paths to these.
+    pub(crate) fn blocks_of_paths(&self, ends: impl Iterator<Item = NodeId>) -> u64 {
+        let mut nodes: Vec<_> = ends.flat_map(|end| self.path(end)).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes.iter().map(|&id| self.node(id).blocks()).sum()
     }
 
     /// Uses a prefix that was found just now, whose last node ends with it from then on. Returns that node.

@@ -1,0 +1,110 @@
+"""SGLang with prefill and decode on separate instances."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from paceline._arguments import typed
+from paceline.errors import PolicyError
+from paceline.policies.sglang import sglang
+from paceline.policy import Handover, Policy, Pools, Scheduler, round_robin
+
+__all__ = ["handover_of", "prefills_alone", "sglang_disaggregated"]
+
+
+@typed(PolicyError)
+def sglang_disaggregated(
+    *,
+    prefill: int = 1,
+    decode: int = 1,
+    chunked_prefill_size: int = 8192,
+    max_running_requests: int = 2048,
+    prefix_caching: bool = True,
+    decode_radix_cache: bool = False,
+    num_reserved_decode_tokens: int = 512,
+    schedule_conservativeness: float = 1.0,
+    overlap_schedule: bool = True,
+) -> Policy:
+    """Prefill on the first instances in turn, and decode on the others in turn, as SGLang does.
+
+    Parameters
+    ----------
+    prefill, decode
+        Instances of each pool, in this order in the cluster.
+    chunked_prefill_size
+        Tokens of a prefill step.
+    max_running_requests
+        Requests that may run at once on an instance; on one that decodes, those that
+        were accepted count, too.
+    prefix_caching
+        Whether instances that prefill have a `RadixTree`, for traces that say what
+        prompts share. A prompt is locked there until its KV has been sent.
+    decode_radix_cache
+        Whether those that decode have one (``--disaggregation-decode-enable-radix-cache``):
+        they are sent what it lacks.
+    num_reserved_decode_tokens
+        Tokens that an acceptance leaves for each request that runs or was accepted
+        (``--num-reserved-decode-tokens``).
+    schedule_conservativeness
+        As of :func:`sglang`.
+    overlap_schedule
+        Whether steps are decided as the ones before them start.
+
+    Returns
+    -------
+    Policy
+        The policy, for a cluster of ``prefill + decode`` instances with `Links`.
+
+    Raises
+    ------
+    PolicyError
+        If a value is out of range.
+
+    Examples
+    --------
+    >>> sglang_disaggregated(prefill=2, decode=1).handover.reserve_tokens
+    512
+
+    Notes
+    -----
+    Source: SGLang 0.5.23, ``srt/disaggregation/prefill.py`` and ``decode.py``. Decisions of an instance of
+    either kind, with a tree and without, are those of logs that its own code made
+    (``tests/conformance/logs/sglang``). `docs/guides/disaggregation.md` says what differs: a
+    request is offered once its prompt is computed (``--disaggregation-decode-allocation-policy
+    prefill_complete``; SGLang's default is ``early``), its KV is sent in one piece, and a
+    request that is retracted computes its KV again where it decodes.
+    """
+    one = sglang(
+        chunked_prefill_size=chunked_prefill_size,
+        max_running_requests=max_running_requests,
+        schedule_conservativeness=schedule_conservativeness,
+        overlap_schedule=overlap_schedule,
+        prefix_caching=prefix_caching,
+    ).scheduler_of(0)
+    other = sglang(
+        chunked_prefill_size=chunked_prefill_size,
+        max_running_requests=max_running_requests,
+        schedule_conservativeness=schedule_conservativeness,
+        overlap_schedule=overlap_schedule,
+        prefix_caching=decode_radix_cache,
+    ).scheduler_of(0)
+    return Policy(
+        name="sglang-disaggregated",
+        scheduler={"prefill": prefills_alone(one), "decode": other},
+        pools=Pools(prefill=prefill, decode=decode),
+        on_arrival=round_robin(within="prefill"),
+        on_prefilled=round_robin(within="decode"),
+        handover=handover_of(num_reserved_decode_tokens),
+    )
+
+
+def prefills_alone(scheduler: Scheduler) -> Scheduler:
+    """Return a scheduler of an instance that only prefills: requests end there with their first token."""
+    reserve = scheduler.output_reserve
+    assert reserve is not None
+    return dataclasses.replace(scheduler, output_reserve=dataclasses.replace(reserve, clip=1))
+
+
+def handover_of(reserved: int) -> Handover:
+    """Return the rules of a hand-over, with tokens that are left for each request that decodes."""
+    return Handover(lease=None, reserve_tokens=reserved)
