@@ -129,6 +129,7 @@ def end_decision(state: State, discarded: list[Request] | None = None) -> bool:
         if request.running:
             state.memory.register_known(request)
     state.unseen.clear()
+    inserted = bool(state.computed)
     insert_computed(state)
     for request in state.ended:
         _leave(state, request)
@@ -145,7 +146,7 @@ def end_decision(state: State, discarded: list[Request] | None = None) -> bool:
             state.memory.release_detached(*one)
     if state.tier is not None:
         state.tier.learn()
-    return bool(deferred) or (learnt and state.settings.speculation.drafts)
+    return bool(deferred) or inserted or (learnt and state.settings.speculation.drafts)
 
 
 def preempt_ended(state: State, request: Request, step: Step) -> None:
