@@ -1,7 +1,8 @@
 """The mutants of an operator, a guard and a function's body, written into one expression.
 
 Operands are evaluated once, in the same order as without mutants, and written once: an expression grows with
-its operators, not with its depth.
+its operators, not with its depth. A mutant is asked for (``mutant::is``) only where its value would differ,
+as far as that is known without further evaluation: a replay in which it never differs cannot notice it.
 """
 
 from __future__ import annotations
@@ -44,8 +45,11 @@ def _choice(numbers: Sequence[int], changed: Sequence[str], unchanged: str) -> s
 
 def compared(numbers: Sequence[int], operator: str, left: str, right: str) -> str:
     """Write a comparison; both sides are borrowed, as a comparison does."""
-    changed = [f"*l_ {other} *r_" for other in COMPARISONS[operator]]
-    chosen = _choice(numbers, changed, f"*l_ {operator} *r_")
+    others = " || ".join(
+        f"((*l_ {other} *r_) != v_ && crate::mutant::is({number}))"
+        for number, other in zip(numbers, COMPARISONS[operator], strict=True)
+    )
+    chosen = f"{{ let v_ = *l_ {operator} *r_; v_ != ({others}) }}"
     return f"(match (&({left}), &({right})) {{ (l_, r_) => {chosen} }})"
 
 
@@ -56,10 +60,16 @@ def computed(numbers: Sequence[int], operator: str, left: str, right: str) -> st
 
 
 def lazy(numbers: Sequence[int], operator: str, left: str, right: str) -> str:
-    """Write ``&&`` or ``||``: the left side decides whether the right one is evaluated."""
-    evaluates = "l_ != {}" if operator == "&&" else "l_ == {}"
-    chosen = evaluates.format(f"crate::mutant::is({numbers[0]})")
-    return f"(match ({left}) {{ l_ => if {chosen} {{ {right} }} else {{ l_ }} }})"
+    """Write ``&&`` or ``||``: the left side decides whether the right one is evaluated.
+
+    Where it is, the right side decides whether the mutant differs. Where it is not, that is not known.
+    """
+    (number,) = numbers
+    evaluates = "l_" if operator == "&&" else "!l_"
+    differs = "!v_" if operator == "&&" else "v_"
+    chosen = f"if {evaluates} {{ !crate::mutant::on({number}) }} else {{ crate::mutant::is({number}) }}"
+    noted = f"if {evaluates} && {differs} {{ crate::mutant::note({number}); }}"
+    return f"(match ({left}) {{ l_ => if {chosen} {{ let v_ = {right}; {noted} v_ }} else {{ l_ }} }})"
 
 
 def assigned(numbers: Sequence[int], operator: str, place: str, value: str) -> str:
@@ -75,16 +85,17 @@ def negated(numbers: Sequence[int], operator: str, operand: str) -> str:
 
 def called(numbers: Sequence[int], method: str, receiver: str, argument: str) -> str:
     """Write a call of ``min`` or ``max``."""
-    changed = [f"l_.{other}(r_)" for other in METHODS[method]]
-    return (
-        f"(match ({receiver}, {argument}) {{ (l_, r_) => {_choice(numbers, changed, f'l_.{method}(r_)')} }})"
-    )
+    (number,) = numbers
+    (other,) = METHODS[method]
+    chosen = f"if l_ != r_ && crate::mutant::is({number}) {{ l_.{other}(r_) }} else {{ l_.{method}(r_) }}"
+    return f"(match ({receiver}, {argument}) {{ (l_, r_) => {chosen} }})"
 
 
 def guarded(numbers: Sequence[int], condition: str) -> str:
     """Write the guard of a pattern, which becomes true or false."""
     always, never = numbers
-    return f"(!crate::mutant::is({never}) && (crate::mutant::is({always}) || ({condition})))"
+    others = f"(!v_ && crate::mutant::is({always})) || (v_ && crate::mutant::is({never}))"
+    return f"({{ let v_ = {condition}; v_ != ({others}) }})"
 
 
 def returned(returns: str | None) -> list[str]:

@@ -91,8 +91,14 @@ class Scratch:
         self._build_programs()
 
     def _copy(self) -> None:
-        """Copy what is not mutated. A file that is the same stays, so that cargo does not build it again."""
+        """Copy what is not mutated, and remove what is gone.
+
+        A file that is the same stays, so that cargo does not build it again.
+        """
         written = {*sources(), ROOT / SOURCES / "lib.rs"}
+        for path in sorted((self.folder / SOURCES).rglob("*.rs")):
+            if path.name != MODULE.name and not (ROOT / path.relative_to(self.folder)).exists():
+                path.unlink()
         for folder in COPIED:
             for path in sorted((ROOT / folder).rglob("*")):
                 if path.is_file() and path.suffix not in (".so", ".pyc") and path not in written:
