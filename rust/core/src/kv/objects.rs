@@ -232,6 +232,21 @@ mod tests {
         assert_eq!(write(&mut store, &[1, 2], 10), [1, 2]);
         assert_eq!([11, 12].map(|now| store.look_up(1, now)), [false, true]);
         assert_eq!(write(&mut store, &[2, 3], 11), [3], "no chunk is written twice");
+        store.read(&[1, 2], 7, &mut link(1), 12);
+        assert_eq!((store.stats().written_blocks, store.stats().read_blocks), (3, 7));
+    }
+
+    #[test]
+    fn a_chunk_may_be_evicted_at_the_moment_at_which_its_copies_and_its_lease_end() {
+        let mut lru = store(1, StoreEviction::Lru);
+        assert_eq!(write(&mut lru, &[1], 0), [1]);
+        assert_eq!([0, 1].map(|now| lru.objects[&1].is_free(now)), [false, true]);
+        lru.read(&[1], 1, &mut link(10), 5);
+        assert_eq!([14, 15].map(|now| lru.objects[&1].is_free(now)), [false, true]);
+        let mut leased = store(1, LEASE);
+        assert_eq!(write(&mut leased, &[1], 0), [1]);
+        assert!(leased.look_up(1, 3));
+        assert_eq!([52, 53].map(|now| leased.objects[&1].is_free(now)), [false, true]);
     }
 
     #[test]

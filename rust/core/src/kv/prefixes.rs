@@ -378,6 +378,24 @@ mod tests {
             "only the first half is equal"
         );
         assert_eq!(prefixes.shared(TraceRow(1), 8, 1), None, "the trace has an id for half of it");
+        // A block that is begun ends with the last id that the trace has of it.
+        let begun = |row: u32, at: u32| prefixes.begun(TraceRow(row), at);
+        assert_eq!(begun(1, 0), prefixes.shared(TraceRow(1), 4, 0));
+        assert!(begun(1, 1).is_some() && begun(1, 1) != begun(1, 0) && begun(1, 1) != begun(0, 0));
+        assert_eq!((begun(1, 2), begun(0, 1)), (None, None), "the trace has no id for a part of it");
+        let one = from_ids(&[2, 4], &[1, 2, 1, 3], 2, 6).expect("2 divides 6");
+        assert_eq!([0, 1].map(|row| one.begun(TraceRow(row), 1)), [None; 2]);
+        assert!(
+            one.begun(TraceRow(0), 0).is_some() && one.begun(TraceRow(0), 0) != one.begun(TraceRow(1), 0)
+        );
+    }
+
+    #[test]
+    fn a_begun_block_of_a_fine_engine_is_that_of_the_trace() {
+        let prefixes = from_ids(&[2], &[7, 8], 4, 2).expect("2 divides 4");
+        let all: Vec<_> = (0..5).map(|at| prefixes.begun(TraceRow(0), at)).collect();
+        assert_eq!(all[..4], (0..4).map(|at| prefixes.shared(TraceRow(0), 8, at)).collect::<Vec<_>>());
+        assert_eq!(all[4], None);
     }
 
     #[test]
