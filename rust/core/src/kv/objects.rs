@@ -284,6 +284,14 @@ mod tests {
     }
 
     #[test]
+    fn a_lack_of_room_evicts_below_the_watermark_too() {
+        let mut store = store(4, StoreEviction::Lease { ttl: 50, watermark: 1_000_000, share: 250_000 });
+        assert_eq!(write(&mut store, &[1, 2, 3, 4], 0), [1, 2, 3, 4]);
+        assert_eq!(write(&mut store, &[5], 10), [0; 0]);
+        assert_eq!(present(&mut store, 1..6), [2, 3, 4], "a quarter goes");
+    }
+
+    #[test]
     fn instances_share_the_bandwidth_of_a_store() {
         let config = StoreConfig { chunks: None, eviction: StoreEviction::None, write: 0, read: 6 };
         let mut store = ObjectStore::new(&config);

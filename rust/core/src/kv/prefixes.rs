@@ -416,6 +416,21 @@ mod tests {
     }
 
     #[test]
+    fn an_output_behind_a_block_without_an_id_has_contents_of_its_own() {
+        // Row 0 has an id for the first of its two full blocks; its output has the id with which the other prompt begins.
+        let ids = PrefixIds {
+            ends: vec![1, 2].into(),
+            ids: vec![7, 8].into(),
+            block_tokens: 2,
+            outputs: Some(OutputIds { ends: vec![1, 1].into(), ids: vec![8].into() }),
+        };
+        let trace = Trace { prompt_tokens: vec![4, 2].into(), prefix: Some(ids), ..Trace::default() };
+        let prefixes = Prefixes::new(&trace, 2).unwrap();
+        assert_eq!(prefixes.contents(), 3);
+        assert_ne!(prefixes.of_output(TraceRow(0), 4, 2), prefixes.shared(TraceRow(1), 2, 0));
+    }
+
+    #[test]
     fn a_later_prompt_has_the_blocks_that_an_output_filled() {
         // Blocks of 2 tokens. Row 0: a prompt of 3 tokens, whose second block the output fills, and a third.
         // Row 1 continues that with a full prompt, row 2 with another third block.
