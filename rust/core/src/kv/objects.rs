@@ -119,8 +119,8 @@ impl ObjectStore {
                 refused += 1;
                 continue;
             }
-            self.uses += 1;
-            let object = Object { ready: NEVER, read_until: 0, rank: (0, self.uses) };
+            // Until it is written, which is its first use, it is not evicted.
+            let object = Object { ready: NEVER, read_until: 0, rank: (0, 0) };
             self.objects.insert(key, object);
             self.by_rank.insert((object.rank, key));
             taken.push(key);
@@ -281,6 +281,16 @@ mod tests {
         // The lack of room evicts 10 * (0.2 + 0.1) = 3 chunks. Those that were written by 34 go before 1 and 2.
         assert_eq!(write(&mut store, &[14], 61), [0; 0]);
         assert_eq!(present(&mut store, 1..15), [1, 2, 5, 6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn the_chunk_that_was_written_first_is_evicted_first() {
+        let mut lru = store(2, StoreEviction::Lru);
+        for key in [2, 1] {
+            assert_eq!(write(&mut lru, &[key], 0), [key]);
+        }
+        assert_eq!(write(&mut lru, &[3], 9), [3]);
+        assert_eq!(present(&mut lru, 1..4), [1, 3]);
     }
 
     #[test]
