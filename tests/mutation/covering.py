@@ -114,13 +114,16 @@ class Replays:
         Those whose checks fail without a mutant.
     """
 
-    def __init__(self, engine: Engine, places: Mapping[int, str]) -> None:
+    def __init__(
+        self, engine: Engine, places: Mapping[int, str], noticed: Iterable[tuple[str, str]] = ()
+    ) -> None:
         self._engine, self._places = engine, places
         self._replays: list[Replay] = []
+        self._names: list[str] = []
         # By mutant: the replays that reach it and have not been asked about it.
         self._reaching: dict[int, list[int]] = {number: [] for number in places}
-        # By function and replay: the mutants that it noticed.
-        self._noticed: Counter[tuple[str, int]] = Counter()
+        # By function and name of a replay: the mutants that it noticed.
+        self._noticed = Counter(noticed)
         self.ran = self.refused = self.asked = 0
         self.left_out: list[str] = []
 
@@ -138,6 +141,7 @@ class Replays:
             if reached[number]:
                 replays.append(len(self._replays))
         self._replays.append(Replay(known, outcome, seconds))
+        self._names.append(known.name)
         self.ran += 1
 
     def ask(self, mutants: Mapping[int, Found], most: int) -> None:
@@ -154,8 +158,16 @@ class Replays:
             self._ask(at, asked, mutants)
 
     def _chosen(self, number: int, count: int) -> list[int]:
-        place, reaching = self._places[number], self._reaching[number]
-        return sorted(reaching, key=lambda at: (-self._noticed[place, at], at))[: max(count, 0)]
+        """Return the replays to ask next: first those that noticed others of the function."""
+        place, reaching, names = self._places[number], self._reaching[number], self._names
+        if count <= 0:
+            return []
+        noticed = [at for at in reaching if self._noticed[place, names[at]]]
+        noticed.sort(key=lambda at: (-self._noticed[place, names[at]], at))
+        others = [at for at in reaching if not self._noticed[place, names[at]]]
+        more = max(count - len(noticed), 0)
+        spread = [others[len(others) * at // more] for at in range(more)] if more < len(others) else others
+        return noticed[:count] + spread
 
     def _ask(self, at: int, numbers: list[int], mutants: Mapping[int, Found]) -> None:
         replay = self._replays[at]
@@ -171,7 +183,7 @@ class Replays:
             found.ran += 1
             if said.get("killed"):
                 found.killed, found.by = said["killed"], replay.known.name
-                self._noticed[self._places[number], at] += 1
+                self._noticed[self._places[number], found.by] += 1
             found.slower += said.get("slower", 0)
             found.faster += said.get("faster", 0)
             if said.get("differs"):

@@ -55,8 +55,21 @@ def compared(numbers: Sequence[int], operator: str, left: str, right: str) -> st
 
 def computed(numbers: Sequence[int], operator: str, left: str, right: str) -> str:
     """Write an operator on two numbers."""
-    changed = [f"l_ {other} r_" for other in ARITHMETIC[operator]]
-    return f"(match ({left}, {right}) {{ (l_, r_) => {_choice(numbers, changed, f'l_ {operator} r_')} }})"
+    others = ARITHMETIC[operator]
+    several = " else ".join(
+        f"if {_may_differ(operator, other)}crate::mutant::is({number}) {{ l_ {other} r_ }}"
+        for number, other in zip(numbers, others, strict=True)
+    )
+    return f"(match ({left}, {right}) {{ (l_, r_) => {several} else {{ l_ {operator} r_ }} }})"
+
+
+def _may_differ(operator: str, other: str) -> str:
+    """Write where two operators may have different results, as far as zeros tell."""
+    if (operator, other) in (("+", "-"), ("-", "+")):
+        return "r_ != Default::default() && "
+    if operator in "+-*" and other in "+-*":
+        return "(l_ != Default::default() || r_ != Default::default()) && "
+    return ""
 
 
 def lazy(numbers: Sequence[int], operator: str, left: str, right: str) -> str:
@@ -74,8 +87,16 @@ def lazy(numbers: Sequence[int], operator: str, left: str, right: str) -> str:
 
 def assigned(numbers: Sequence[int], operator: str, place: str, value: str) -> str:
     """Write an assignment with an operator."""
-    changed = [f"{place} {other} r_;" for other in ASSIGNMENTS[operator]]
-    return f"{{ let r_ = {value}; {_choice(numbers, changed, f'{place} {operator} r_;')} }}"
+    others = ASSIGNMENTS[operator]
+    several = " else ".join(
+        f"if {_may_change(operator, other)}crate::mutant::is({number}) {{ {place} {other} r_; }}"
+        for number, other in zip(numbers, others, strict=True)
+    )
+    return f"{{ let r_ = {value}; {several} else {{ {place} {operator} r_; }} }}"
+
+
+def _may_change(operator: str, other: str) -> str:
+    return "r_ != Default::default() && " if {operator, other} == {"+=", "-="} else ""
 
 
 def negated(numbers: Sequence[int], operator: str, operand: str) -> str:
@@ -96,6 +117,29 @@ def guarded(numbers: Sequence[int], condition: str) -> str:
     always, never = numbers
     others = f"(!v_ && crate::mutant::is({always})) || (v_ && crate::mutant::is({never}))"
     return f"({{ let v_ = {condition}; v_ != ({others}) }})"
+
+
+def ended(numbers: Sequence[int], values: Sequence[str], body: str, returns: str | None) -> str:
+    """Write a body that may return one of these values at once; ``returns``: its type, if it changes nothing.
+
+    If so, and if its values can be compared, the value that it returns tells whether a mutant differs.
+    """
+    several = list(zip(numbers, values, strict=True))
+    compares = returns in INTEGERS or returns == "bool"
+    if not compares and (
+        returns is None or not returns.startswith("Option<") or "&" in returns or "'" in returns
+    ):
+        return (
+            "{"
+            + "".join(f" if crate::mutant::is({one}) {{ return {value}; }}" for one, value in several)
+            + body[1:]
+        )
+    early = " ".join(f"if crate::mutant::on({one}) {{ return {value}; }}" for one, value in several)
+    differs = [f"v_ != {value}" if compares else "v_.is_some()" for value in values]
+    noted = " ".join(
+        f"if {other} {{ crate::mutant::note({one}); }}" for one, other in zip(numbers, differs, strict=True)
+    )
+    return f"{{ {early} let v_: {returns} = (|| {body})(); {noted} v_ }}"
 
 
 def returned(returns: str | None) -> list[str]:

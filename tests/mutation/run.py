@@ -26,11 +26,11 @@ from mutation.mutant import Mutant
 from mutation.scratch import ROOT, Scratch
 
 SEED = 15
-CASES = 1000
+CASES = 3000
 MOST = 60
 ROUNDS = (1, 3, 10, 30)
 """Replays of each mutant after which the next ones are chosen anew."""
-TESTS_AFTER = 10
+TESTS_AFTER = 3
 """Replays of each mutant before the core's tests are run with it."""
 
 
@@ -56,7 +56,8 @@ def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[st
     chosen = [one for one in chosen if not before.get(one.name, {}).get("killed")]
     found = {one.number: covering.Found(one.line) for one in chosen}
     engine = covering.Engine(scratch.package / "paceline" / "_core.abi3.so", len(scratch.mutants))
-    replays = covering.Replays(engine, {one.number: one.place for one in chosen})
+    noticed = [(one.place, before[one.name]["by"]) for one in scratch.mutants if one.name in before]
+    replays = covering.Replays(engine, {one.number: one.place for one in chosen}, noticed)
     for several in (cases.found(), cases.drawn(given.seed, given.cases), cases.logs()):
         for known in sorted(several, key=lambda one: one.size):
             replays.add(known)

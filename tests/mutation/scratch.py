@@ -138,7 +138,7 @@ class Scratch:
         blamed: set[str] = set()
         for path, line in errors:
             text = path.read_text().splitlines()[line - 1]
-            blamed |= {names[int(number)] for number in re.findall(r"mutant::is\((\d+)\)", text)}
+            blamed |= {names[int(number)] for number in re.findall(r"mutant::(?:is|on|note)\((\d+)\)", text)}
         if not blamed:
             raise RuntimeError(f"the mutated copy must compile without these lines' mutants: {errors}")
         return blamed

@@ -61,6 +61,17 @@ def test_a_mutant_is_asked_for_only_where_its_value_differs() -> None:
     # The right side of `&&` is evaluated where the left one holds; if it does not hold, the mutant differs.
     assert "if l_ { !crate::mutant::on(3) } else { crate::mutant::is(3) }" in text
     assert "if l_ && !v_ { crate::mutant::note(3); }" in text
+    # A difference of 0 is the sum.
+    assert "if r_ != Default::default() && crate::mutant::is(6) { self.free += r_; }" in text
+
+
+def test_a_function_without_effects_tells_by_its_value_whether_a_mutant_differs() -> None:
+    pytest.importorskip("tree_sitter", reason="needs requirements/mutants.txt")
+    rewriter = Rewriter()
+    text = rewriter.rewrite("pool.rs", b"impl Pool { fn is_open(&self) -> bool { self.open } }")
+    early = "if crate::mutant::on(1) { return true; } if crate::mutant::on(2) { return false; }"
+    noted = "if v_ != true { crate::mutant::note(1); } if v_ != false { crate::mutant::note(2); }"
+    assert f"{{ {early} let v_: bool = (|| {{ self.open }})(); {noted} v_ }}" in text
 
 
 class Engine:
