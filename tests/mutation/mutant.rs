@@ -35,6 +35,38 @@ pub fn note(number: u32) {
     }
 }
 
+/// A number, or a reference to one.
+pub trait Number {
+    /// Whether it is 0.
+    fn is_zero(&self) -> bool;
+}
+
+macro_rules! numbers {
+    ($($kind:ty),*) => {
+        $(impl Number for $kind {
+            #[inline(always)]
+            fn is_zero(&self) -> bool {
+                *self == <$kind>::default()
+            }
+        })*
+    };
+}
+
+numbers!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64, bool);
+
+impl<T: Number> Number for &T {
+    #[inline(always)]
+    fn is_zero(&self) -> bool {
+        (**self).is_zero()
+    }
+}
+
+/// Whether a number is 0.
+#[inline(always)]
+pub fn is_zero<T: Number>(number: &T) -> bool {
+    number.is_zero()
+}
+
 /// Reads the environment at the first call: `MUTANT` is the active one.
 #[cold]
 #[inline(never)]

@@ -66,9 +66,9 @@ def computed(numbers: Sequence[int], operator: str, left: str, right: str) -> st
 def _may_differ(operator: str, other: str) -> str:
     """Write where two operators may have different results, as far as zeros tell."""
     if (operator, other) in (("+", "-"), ("-", "+")):
-        return "r_ != Default::default() && "
+        return "!crate::mutant::is_zero(&r_) && "
     if operator in "+-*" and other in "+-*":
-        return "(l_ != Default::default() || r_ != Default::default()) && "
+        return "!(crate::mutant::is_zero(&l_) && crate::mutant::is_zero(&r_)) && "
     return ""
 
 
@@ -96,7 +96,7 @@ def assigned(numbers: Sequence[int], operator: str, place: str, value: str) -> s
 
 
 def _may_change(operator: str, other: str) -> str:
-    return "r_ != Default::default() && " if {operator, other} == {"+=", "-="} else ""
+    return "!crate::mutant::is_zero(&r_) && " if {operator, other} == {"+=", "-="} else ""
 
 
 def negated(numbers: Sequence[int], operator: str, operand: str) -> str:

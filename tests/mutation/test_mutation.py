@@ -62,7 +62,7 @@ def test_a_mutant_is_asked_for_only_where_its_value_differs() -> None:
     assert "if l_ { !crate::mutant::on(3) } else { crate::mutant::is(3) }" in text
     assert "if l_ && !v_ { crate::mutant::note(3); }" in text
     # A difference of 0 is the sum.
-    assert "if r_ != Default::default() && crate::mutant::is(6) { self.free += r_; }" in text
+    assert "if !crate::mutant::is_zero(&r_) && crate::mutant::is(6) { self.free += r_; }" in text
 
 
 def test_a_function_without_effects_tells_by_its_value_whether_a_mutant_differs() -> None:
