@@ -31,9 +31,10 @@ class Test:
     seconds: float
 
 
-def module(file: str) -> str:
-    """Return how the names of a file's own tests begin."""
-    return file.removesuffix(".rs").removesuffix("/mod").replace("/", "::") + "::tests::"
+def modules(file: str) -> tuple[str, ...]:
+    """Return how the names of a file's own tests begin: in it, or beside it."""
+    name = file.removesuffix(".rs").removesuffix("/mod").replace("/", "::")
+    return f"{name}::tests::", f"{name}_tests::"
 
 
 def tests(programs: Sequence[Path], only: tuple[str, ...]) -> list[Test]:
@@ -75,7 +76,7 @@ def ask(mutant: Mutant, found: Sequence[Test]) -> tuple[bool, int]:
     tuple of bool and int
         Whether one fails, and how many ran.
     """
-    own = module(mutant.file)
+    own = modules(mutant.file)
     reaching = [test for test in found if mutant.number in test.reached]
     reaching.sort(key=lambda test: (not test.name.startswith(own), len(test.reached)))
     asked, spent = [], 0.0

@@ -62,7 +62,7 @@ def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[st
         for known in sorted(several, key=lambda one: one.size):
             replays.add(known)
         _say(started, f"{replays.ran} replays without a mutant; the engine refuses {replays.refused}")
-    own = tuple(programs.module(one.file) for one in chosen)
+    own = tuple(name for one in chosen for name in programs.modules(one.file))
     tests = programs.tests(scratch.programs, own if given.near else ("",))
     _say(started, f"{len(tests)} tests of the core")
     for most in (*(few for few in ROUNDS if few < given.most), given.most):

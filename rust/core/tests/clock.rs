@@ -9,7 +9,7 @@ const REQUESTS: [(Ticks, u32, u32); 2] = [(0, 16, 17), (3, 16, 15)];
 /// Ticks of a step, of a token and of a token of context.
 type Ticked = (Ticks, Ticks, Ticks);
 
-/// What an instance has beside its blocks and costs.
+/// The mechanism of an instance beside its blocks and costs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum With {
     SwapSpace,

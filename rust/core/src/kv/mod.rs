@@ -16,6 +16,8 @@ mod memory;
 mod objects;
 mod pool;
 mod prefixes;
+#[cfg(test)]
+mod prefixes_tests;
 mod residency;
 mod shared_copies;
 mod store;
