@@ -75,3 +75,13 @@ impl Instance {
 fn seconds_of(moment: Ticks) -> f64 {
     moment as f64 / TICKS_PER_SECOND as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_told_in_seconds() {
+        assert_eq!([0, TICKS_PER_SECOND, TICKS_PER_SECOND / 2 * 7].map(seconds_of), [0.0, 1.0, 3.5]);
+    }
+}
