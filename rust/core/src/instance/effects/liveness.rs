@@ -82,6 +82,8 @@ mod tests {
 
     #[test]
     fn moments_are_told_in_seconds() {
-        assert_eq!([0, TICKS_PER_SECOND, TICKS_PER_SECOND / 2 * 7].map(seconds_of), [0.0, 1.0, 3.5]);
+        for (moment, seconds) in [(0, 0.0_f64), (TICKS_PER_SECOND, 1.0), (TICKS_PER_SECOND / 2 * 7, 3.5)] {
+            assert_eq!(seconds_of(moment).to_bits(), seconds.to_bits());
+        }
     }
 }
