@@ -108,10 +108,8 @@ impl Gaps {
         } else {
             rare();
             self.resume(start + series.first, series, members, requests, sketch);
-            if k > 1 {
-                let rest = Series { first: series.at(1), slope: series.slope };
-                sketch.add_series(members, &rest, k - 1);
-            }
+            let rest = Series { first: series.at(1), slope: series.slope };
+            sketch.add_series(members, &rest, k - 1);
         }
         // The last one is the longest. What late joiners waited for was at least as long as the first.
         self.mark += 1;
