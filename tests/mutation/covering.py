@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -241,6 +242,8 @@ class Replays:
             os.dup2(null, 2)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MEMORY, resource.RLIM_INFINITY))
+            # A collection of all that the parent process has would count as time of the replay.
+            gc.disable()
             # No thread of polars' runs in the process that was forked.
             _fork._left_behind = False
             for number in numbers:
