@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import resource
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,51 +82,113 @@ class Found:
         return bool(self.ran or self.tests)
 
 
+@dataclass(slots=True)
+class Replay:
+    """A replay without a mutant.
+
+    Attributes
+    ----------
+    known : Known
+    outcome : tuple of str and int
+    seconds : float
+        Processor time.
+    sound : bool or None
+        Whether the unchanged engine passes its checks; None: not asked yet.
+    """
+
+    known: Known
+    outcome: tuple[str, int]
+    seconds: float
+    sound: bool | None = None
+
+
 class Replays:
-    """Asks replays about mutants.
+    """Asks replays about mutants: first those that noticed other mutants of the same function.
 
     Attributes
     ----------
     ran, refused : int
-        Replays that were asked, and that the engine refuses.
+        Replays without a mutant, and those that the engine refuses.
+    asked : int
+        Replays with a mutant.
     left_out : list of str
         Those whose checks fail without a mutant.
     """
 
-    def __init__(self, engine: Engine, most: int) -> None:
-        self._engine, self._most = engine, most
-        self.ran = self.refused = 0
+    def __init__(
+        self, engine: Engine, places: Mapping[int, str], noticed: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        self._engine, self._places = engine, places
+        self._replays: list[Replay] = []
+        self._names: list[str] = []
+        # By mutant: the replays that reach it and have not been asked about it.
+        self._reaching: dict[int, list[int]] = {number: [] for number in places}
+        # By function and name of a replay: the mutants that it noticed.
+        self._noticed = Counter(noticed)
+        self.ran = self.refused = self.asked = 0
         self.left_out: list[str] = []
 
-    def ask(self, known: Known, mutants: dict[int, Found]) -> None:
-        """Replay with each of the mutants that the replay reaches and that is not killed yet."""
+    def add(self, known: Known) -> None:
+        """Replay without a mutant; the replay is asked about the mutants that it reaches from now on."""
         self._engine.activate(0)
         if isinstance(known, Checked) and known.is_refused():
             self.refused += 1
             return
-        self.ran += 1
         self._engine.forget()
         started = time.process_time()
         outcome = known.outcome()
         seconds, reached = time.process_time() - started, self._engine.reached()
-        asked = [
-            number
-            for number, found in mutants.items()
-            if reached[number] and found.killed is None and found.ran < self._most
-        ]
-        sound: bool | None = None
-        for number, said in self._told(known, asked, outcome, SHORTEST_S + LONGER * seconds):
-            if said.get("killed") and sound is None:
-                sound = self._is_sound(known)
-            if sound is False:
+        for number, replays in self._reaching.items():
+            if reached[number]:
+                replays.append(len(self._replays))
+        self._replays.append(Replay(known, outcome, seconds))
+        self._names.append(known.name)
+        self.ran += 1
+
+    def ask(self, mutants: Mapping[int, Found], most: int) -> None:
+        """Ask about each mutant that is not noticed yet until ``most`` replays have been asked."""
+        planned: dict[int, list[int]] = defaultdict(list)
+        for number, found in mutants.items():
+            if found.killed is None:
+                for at in self._chosen(number, most - found.ran):
+                    planned[at].append(number)
+        for at in sorted(planned):
+            asked = [number for number in planned[at] if mutants[number].killed is None]
+            for number in asked:
+                self._reaching[number].remove(at)
+            self._ask(at, asked, mutants)
+
+    def _chosen(self, number: int, count: int) -> list[int]:
+        """Return the replays to ask next: first those that noticed others of the function."""
+        place, reaching, names = self._places[number], self._reaching[number], self._names
+        if count <= 0:
+            return []
+        noticed = [at for at in reaching if self._noticed[place, names[at]]]
+        noticed.sort(key=lambda at: (-self._noticed[place, names[at]], at))
+        others = [at for at in reaching if not self._noticed[place, names[at]]]
+        more = max(count - len(noticed), 0)
+        spread = [others[len(others) * at // more] for at in range(more)] if more < len(others) else others
+        return noticed[:count] + spread
+
+    def _ask(self, at: int, numbers: list[int], mutants: Mapping[int, Found]) -> None:
+        replay = self._replays[at]
+        for number, said in self._told(
+            replay.known, numbers, replay.outcome, SHORTEST_S + LONGER * replay.seconds
+        ):
+            self.asked += 1
+            if said.get("killed") and replay.sound is None:
+                replay.sound = self._is_sound(replay.known)
+            if replay.sound is False:
                 return
             found = mutants[number]
             found.ran += 1
-            found.killed, found.by = said.get("killed"), known.name if said.get("killed") else ""
+            if said.get("killed"):
+                found.killed, found.by = said["killed"], replay.known.name
+                self._noticed[self._places[number], found.by] += 1
             found.slower += said.get("slower", 0)
             found.faster += said.get("faster", 0)
             if said.get("differs"):
-                found.differ.append(known.name)
+                found.differ.append(replay.known.name)
 
     def _is_sound(self, known: Known) -> bool:
         """Whether the unchanged engine passes the checks that a mutant failed.
@@ -178,6 +242,8 @@ class Replays:
             os.dup2(null, 2)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MEMORY, resource.RLIM_INFINITY))
+            # A collection of all that the parent process has would count as time of the replay.
+            gc.disable()
             # No thread of polars' runs in the process that was forked.
             _fork._left_behind = False
             for number in numbers:

@@ -30,6 +30,11 @@ class Mutant:
     change: str
 
     @property
+    def place(self) -> str:
+        """The file and the function."""
+        return f"{self.file} {self.function}"
+
+    @property
     def name(self) -> str:
         """The same while the expression and its function stay, wherever they move in the file."""
-        return f"{self.file} {self.function}: {self.change}"
+        return f"{self.place}: {self.change}"

@@ -1,7 +1,8 @@
 """The mutants of an operator, a guard and a function's body, written into one expression.
 
 Operands are evaluated once, in the same order as without mutants, and written once: an expression grows with
-its operators, not with its depth.
+its operators, not with its depth. A mutant is asked for (``mutant::is``) only where its value would differ,
+as far as that is known without further evaluation: a replay in which it never differs cannot notice it.
 """
 
 from __future__ import annotations
@@ -44,28 +45,58 @@ def _choice(numbers: Sequence[int], changed: Sequence[str], unchanged: str) -> s
 
 def compared(numbers: Sequence[int], operator: str, left: str, right: str) -> str:
     """Write a comparison; both sides are borrowed, as a comparison does."""
-    changed = [f"*l_ {other} *r_" for other in COMPARISONS[operator]]
-    chosen = _choice(numbers, changed, f"*l_ {operator} *r_")
+    others = " || ".join(
+        f"((*l_ {other} *r_) != v_ && crate::mutant::is({number}))"
+        for number, other in zip(numbers, COMPARISONS[operator], strict=True)
+    )
+    chosen = f"{{ let v_ = *l_ {operator} *r_; v_ != ({others}) }}"
     return f"(match (&({left}), &({right})) {{ (l_, r_) => {chosen} }})"
 
 
 def computed(numbers: Sequence[int], operator: str, left: str, right: str) -> str:
     """Write an operator on two numbers."""
-    changed = [f"l_ {other} r_" for other in ARITHMETIC[operator]]
-    return f"(match ({left}, {right}) {{ (l_, r_) => {_choice(numbers, changed, f'l_ {operator} r_')} }})"
+    others = ARITHMETIC[operator]
+    several = " else ".join(
+        f"if {_may_differ(operator, other)}crate::mutant::is({number}) {{ l_ {other} r_ }}"
+        for number, other in zip(numbers, others, strict=True)
+    )
+    return f"(match ({left}, {right}) {{ (l_, r_) => {several} else {{ l_ {operator} r_ }} }})"
+
+
+def _may_differ(operator: str, other: str) -> str:
+    """Write where two operators may have different results, as far as zeros tell."""
+    if (operator, other) in (("+", "-"), ("-", "+")):
+        return "!crate::mutant::is_zero(&r_) && "
+    if operator in "+-*" and other in "+-*":
+        return "!(crate::mutant::is_zero(&l_) && crate::mutant::is_zero(&r_)) && "
+    return ""
 
 
 def lazy(numbers: Sequence[int], operator: str, left: str, right: str) -> str:
-    """Write ``&&`` or ``||``: the left side decides whether the right one is evaluated."""
-    evaluates = "l_ != {}" if operator == "&&" else "l_ == {}"
-    chosen = evaluates.format(f"crate::mutant::is({numbers[0]})")
-    return f"(match ({left}) {{ l_ => if {chosen} {{ {right} }} else {{ l_ }} }})"
+    """Write ``&&`` or ``||``: the left side decides whether the right one is evaluated.
+
+    Where it is, the right side decides whether the mutant differs. Where it is not, that is not known.
+    """
+    (number,) = numbers
+    evaluates = "l_" if operator == "&&" else "!l_"
+    differs = "!v_" if operator == "&&" else "v_"
+    chosen = f"if {evaluates} {{ !crate::mutant::on({number}) }} else {{ crate::mutant::is({number}) }}"
+    noted = f"if {evaluates} && {differs} {{ crate::mutant::note({number}); }}"
+    return f"(match ({left}) {{ l_ => if {chosen} {{ let v_ = {right}; {noted} v_ }} else {{ l_ }} }})"
 
 
 def assigned(numbers: Sequence[int], operator: str, place: str, value: str) -> str:
     """Write an assignment with an operator."""
-    changed = [f"{place} {other} r_;" for other in ASSIGNMENTS[operator]]
-    return f"{{ let r_ = {value}; {_choice(numbers, changed, f'{place} {operator} r_;')} }}"
+    others = ASSIGNMENTS[operator]
+    several = " else ".join(
+        f"if {_may_change(operator, other)}crate::mutant::is({number}) {{ {place} {other} r_; }}"
+        for number, other in zip(numbers, others, strict=True)
+    )
+    return f"{{ let r_ = {value}; {several} else {{ {place} {operator} r_; }} }}"
+
+
+def _may_change(operator: str, other: str) -> str:
+    return "!crate::mutant::is_zero(&r_) && " if {operator, other} == {"+=", "-="} else ""
 
 
 def negated(numbers: Sequence[int], operator: str, operand: str) -> str:
@@ -75,16 +106,40 @@ def negated(numbers: Sequence[int], operator: str, operand: str) -> str:
 
 def called(numbers: Sequence[int], method: str, receiver: str, argument: str) -> str:
     """Write a call of ``min`` or ``max``."""
-    changed = [f"l_.{other}(r_)" for other in METHODS[method]]
-    return (
-        f"(match ({receiver}, {argument}) {{ (l_, r_) => {_choice(numbers, changed, f'l_.{method}(r_)')} }})"
-    )
+    (number,) = numbers
+    (other,) = METHODS[method]
+    chosen = f"if l_ != r_ && crate::mutant::is({number}) {{ l_.{other}(r_) }} else {{ l_.{method}(r_) }}"
+    return f"(match ({receiver}, {argument}) {{ (l_, r_) => {chosen} }})"
 
 
 def guarded(numbers: Sequence[int], condition: str) -> str:
     """Write the guard of a pattern, which becomes true or false."""
     always, never = numbers
-    return f"(!crate::mutant::is({never}) && (crate::mutant::is({always}) || ({condition})))"
+    others = f"(!v_ && crate::mutant::is({always})) || (v_ && crate::mutant::is({never}))"
+    return f"({{ let v_ = {condition}; v_ != ({others}) }})"
+
+
+def ended(numbers: Sequence[int], values: Sequence[str], body: str, returns: str | None) -> str:
+    """Write a body that may return one of these values at once; ``returns``: its type, if it changes nothing.
+
+    If so, and if its values can be compared, the value that it returns tells whether a mutant differs.
+    """
+    several = list(zip(numbers, values, strict=True))
+    compares = returns in INTEGERS or returns == "bool"
+    if not compares and (
+        returns is None or not returns.startswith("Option<") or "&" in returns or "'" in returns
+    ):
+        return (
+            "{"
+            + "".join(f" if crate::mutant::is({one}) {{ return {value}; }}" for one, value in several)
+            + body[1:]
+        )
+    early = " ".join(f"if crate::mutant::on({one}) {{ return {value}; }}" for one, value in several)
+    differs = [f"v_ != {value}" if compares else "v_.is_some()" for value in values]
+    noted = " ".join(
+        f"if {other} {{ crate::mutant::note({one}); }}" for one, other in zip(numbers, differs, strict=True)
+    )
+    return f"{{ {early} let v_: {returns} = (|| {body})(); {noted} v_ }}"
 
 
 def returned(returns: str | None) -> list[str]:

@@ -11,8 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mutation.mutant import Mutant
+
 LONGER = 10
 SHORTEST_S = 3
+MOST_S = 0.5
+"""For the tests of other files with a mutant, by their durations without it."""
 # The same examples each time, and a failure as it is first found.
 ENV = {"PROPTEST_RNG_SEED": "15", "PROPTEST_MAX_SHRINK_ITERS": "0", "PROPTEST_FAILURE_PERSISTENCE": "Off"}
 
@@ -27,9 +31,10 @@ class Test:
     seconds: float
 
 
-def module(file: str) -> str:
-    """Return how the names of a file's own tests begin."""
-    return file.removesuffix(".rs").removesuffix("/mod").replace("/", "::") + "::tests::"
+def modules(file: str) -> tuple[str, ...]:
+    """Return how the names of a file's own tests begin: in it, or beside it."""
+    name = file.removesuffix(".rs").removesuffix("/mod").replace("/", "::")
+    return f"{name}::tests::", f"{name}_tests::"
 
 
 def tests(programs: Sequence[Path], only: tuple[str, ...]) -> list[Test]:
@@ -63,15 +68,28 @@ def _alone(program: Path, name: str, reached: Path) -> Test:
     return Test(program, name, numbers, time.monotonic() - started)
 
 
-def ask(number: int, found: Sequence[Test]) -> tuple[bool, int]:
-    """Run the tests that reach a mutant; return whether one fails, and how many there are."""
-    reaching = sorted((test for test in found if number in test.reached), key=lambda test: test.seconds)
-    for program in dict.fromkeys(test.program for test in reaching):
-        own = [test for test in reaching if test.program == program]
-        limit = SHORTEST_S + LONGER * sum(test.seconds for test in own)
-        if _run(program, [test.name for test in own], int(limit), MUTANT=str(number)):
-            return True, len(reaching)
-    return False, len(reaching)
+def ask(mutant: Mutant, found: Sequence[Test]) -> tuple[bool, int]:
+    """Run tests that reach a mutant: those of its file, then those that reach the fewest other mutants.
+
+    Returns
+    -------
+    tuple of bool and int
+        Whether one fails, and how many ran.
+    """
+    own = modules(mutant.file)
+    reaching = [test for test in found if mutant.number in test.reached]
+    reaching.sort(key=lambda test: (not test.name.startswith(own), len(test.reached)))
+    asked, spent = [], 0.0
+    for test in reaching:
+        spent += test.seconds
+        if spent <= MOST_S or test.name.startswith(own):
+            asked.append(test)
+    for program in dict.fromkeys(test.program for test in asked):
+        several = [test for test in asked if test.program == program]
+        limit = SHORTEST_S + LONGER * sum(test.seconds for test in several)
+        if _run(program, [test.name for test in several], int(limit), MUTANT=str(mutant.number)):
+            return True, len(asked)
+    return False, len(asked)
 
 
 def _run(program: Path, names: Sequence[str], seconds: int, **env: str) -> int:

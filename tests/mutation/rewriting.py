@@ -130,11 +130,9 @@ class Rewriter:
         numbers = self._numbers(node, [f"return {value} at once" for value in values]) if values else None
         inner = self._children(body)
         if numbers:
-            several = "".join(
-                f" if crate::mutant::is({number}) {{ return {value}; }}"
-                for number, value in zip(numbers, values, strict=True)
-            )
-            inner = "{" + several + inner[1:]
+            parameters = _source(node.child_by_field_name("parameters"))
+            kind = None if returns is None or "&mut" in parameters else " ".join(_source(returns).split())
+            inner = operators.ended(numbers, values, inner, kind)
         text = self._children(node, {body.id: inner})
         self._function = before
         return text

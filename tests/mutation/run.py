@@ -26,8 +26,12 @@ from mutation.mutant import Mutant
 from mutation.scratch import ROOT, Scratch
 
 SEED = 15
-CASES = 2000
-MOST = 600
+CASES = 3000
+MOST = 60
+ROUNDS = (1, 3, 10, 30)
+"""Replays of each mutant after which the next ones are chosen anew."""
+TESTS_AFTER = 3
+"""Replays of each mutant before the core's tests are run with it."""
 
 
 def main() -> None:
@@ -47,26 +51,31 @@ def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[st
     from mutation import cases, covering, programs
 
     before = json.loads(given.results.read_text()) if given.again else {}
+    before = {one.name: before[one.name] for one in scratch.mutants if one.name in before}
     chosen = [one for one in scratch.mutants if given.file is None or one.file.startswith(given.file)]
     chosen = [one for one in chosen if not before.get(one.name, {}).get("killed")]
     found = {one.number: covering.Found(one.line) for one in chosen}
     engine = covering.Engine(scratch.package / "paceline" / "_core.abi3.so", len(scratch.mutants))
-    replays = covering.Replays(engine, given.most)
-    for known in (*cases.found(), *cases.drawn(given.seed, given.cases), *cases.logs()):
-        replays.ask(known, found)
-        if (replays.ran + replays.refused) % 100 == 0:
-            left = sum(one.killed is None for one in found.values())
-            _say(started, f"{replays.ran} replays, {left} mutants are left")
-            _save(given.results, before, chosen, found)
-    _say(started, f"{replays.ran} replays; the engine refuses {replays.refused}")
-    _say(started, f"left out, as the unchanged engine fails: {', '.join(replays.left_out) or 'none'}")
-    own = tuple(programs.module(one.file) for one in chosen)
+    noticed = [(one.place, before[one.name]["by"]) for one in scratch.mutants if one.name in before]
+    replays = covering.Replays(engine, {one.number: one.place for one in chosen}, noticed)
+    for several in (cases.found(), cases.drawn(given.seed, given.cases), cases.logs()):
+        for known in sorted(several, key=lambda one: one.size):
+            replays.add(known)
+        _say(started, f"{replays.ran} replays without a mutant; the engine refuses {replays.refused}")
+    own = tuple(name for one in chosen for name in programs.modules(one.file))
     tests = programs.tests(scratch.programs, own if given.near else ("",))
     _say(started, f"{len(tests)} tests of the core")
-    for number, one in found.items():
-        if one.killed is None:
-            noticed, one.tests = programs.ask(number, tests)
-            one.killed = "core" if noticed else None
+    for most in (*(few for few in ROUNDS if few < given.most), given.most):
+        replays.ask(found, most)
+        if most == min(TESTS_AFTER, given.most):
+            for one in chosen:
+                if found[one.number].killed is None:
+                    noticed, found[one.number].tests = programs.ask(one, tests)
+                    found[one.number].killed = "core" if noticed else None
+        left = sum(one.killed is None for one in found.values())
+        _say(started, f"{left} mutants are left after {most} replays of each, {replays.asked} in all")
+        _save(given.results, before, chosen, found)
+    _say(started, f"left out, as the unchanged engine fails: {', '.join(replays.left_out) or 'none'}")
     return _save(given.results, before, chosen, found)
 
 

@@ -91,8 +91,14 @@ class Scratch:
         self._build_programs()
 
     def _copy(self) -> None:
-        """Copy what is not mutated. A file that is the same stays, so that cargo does not build it again."""
+        """Copy what is not mutated, and remove what is gone.
+
+        A file that is the same stays, so that cargo does not build it again.
+        """
         written = {*sources(), ROOT / SOURCES / "lib.rs"}
+        for path in sorted((self.folder / SOURCES).rglob("*.rs")):
+            if path.name != MODULE.name and not (ROOT / path.relative_to(self.folder)).exists():
+                path.unlink()
         for folder in COPIED:
             for path in sorted((ROOT / folder).rglob("*")):
                 if path.is_file() and path.suffix not in (".so", ".pyc") and path not in written:
@@ -132,7 +138,7 @@ class Scratch:
         blamed: set[str] = set()
         for path, line in errors:
             text = path.read_text().splitlines()[line - 1]
-            blamed |= {names[int(number)] for number in re.findall(r"mutant::is\((\d+)\)", text)}
+            blamed |= {names[int(number)] for number in re.findall(r"mutant::(?:is|on|note)\((\d+)\)", text)}
         if not blamed:
             raise RuntimeError(f"the mutated copy must compile without these lines' mutants: {errors}")
         return blamed

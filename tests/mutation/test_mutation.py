@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mutation import scratch, survivors
+from mutation import cases, covering, scratch, survivors
 from mutation.rewriting import Rewriter
 
 SOURCE = b"""
@@ -51,6 +53,102 @@ def test_each_mutant_is_asked_for_once_and_the_rest_stays() -> None:
         assert text.count(f"mutant::is({number})") == 1
     for kept in ("const LEAST: u64 = 1 + 2;", "debug_assert!(count > 0);", "fn helper() -> bool { 1 < 2 }"):
         assert kept in text
+
+
+def test_a_mutant_is_asked_for_only_where_its_value_differs() -> None:
+    _, text = rewritten()
+    assert "let v_ = *l_ <= *r_; v_ != (((*l_ < *r_) != v_ && crate::mutant::is(4)) || " in text
+    # The right side of `&&` is evaluated where the left one holds; if it does not hold, the mutant differs.
+    assert "if l_ { !crate::mutant::on(3) } else { crate::mutant::is(3) }" in text
+    assert "if l_ && !v_ { crate::mutant::note(3); }" in text
+    # A difference of 0 is the sum.
+    assert "if !crate::mutant::is_zero(&r_) && crate::mutant::is(6) { self.free += r_; }" in text
+
+
+def test_a_function_without_effects_tells_by_its_value_whether_a_mutant_differs() -> None:
+    pytest.importorskip("tree_sitter", reason="needs requirements/mutants.txt")
+    rewriter = Rewriter()
+    text = rewriter.rewrite("pool.rs", b"impl Pool { fn is_open(&self) -> bool { self.open } }")
+    early = "if crate::mutant::on(1) { return true; } if crate::mutant::on(2) { return false; }"
+    noted = "if v_ != true { crate::mutant::note(1); } if v_ != false { crate::mutant::note(2); }"
+    assert f"{{ {early} let v_: bool = (|| {{ self.open }})(); {noted} v_ }}" in text
+
+
+class Engine:
+    """Reaches the mutants of a replay that is made."""
+
+    def __init__(self) -> None:
+        self.now: bytes = b""
+
+    def activate(self, number: int) -> None:
+        pass
+
+    def forget(self) -> None:
+        self.now = b""
+
+    def reached(self) -> bytes:
+        return self.now
+
+
+class Known(cases.Known):
+    """A replay that reaches some mutants, and notices some of them."""
+
+    def __init__(self, engine: Engine, name: str, reaches: set[int], notices: set[int]) -> None:
+        self.name, self.size, self.notices, self._engine = name, 1, notices, engine
+        self._reached = bytes(number in reaches for number in range(4))
+
+    def outcome(self) -> tuple[str, int]:
+        self._engine.now = self._reached
+        return "", 0
+
+    def failure(self) -> str | None:
+        return None
+
+
+class Replays(covering.Replays):
+    """Asks in this process."""
+
+    def _told(self, known: Any, numbers: list[int], *_: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+        asked.append((known.name, list(numbers)))
+        yield from ((number, {"killed": "log" if number in known.notices else None}) for number in numbers)
+
+    def _is_sound(self, known: object) -> bool:
+        return True
+
+
+asked: list[tuple[str, list[int]]] = []
+
+
+def replays_of(*several: tuple[str, set[int], set[int]]) -> Replays:
+    """Replays that reach and notice mutants; the third is of another function than the first two."""
+    asked.clear()
+    engine = Engine()
+    places = {1: "pool.rs take", 2: "pool.rs take", 3: "pool.rs free"}
+    replays = Replays(engine, places)  # type: ignore[arg-type]
+    for name, reaches, notices in several:
+        replays.add(Known(engine, name, reaches, notices))
+    return replays
+
+
+def test_each_replay_is_asked_once_about_the_mutants_that_it_reaches() -> None:
+    found = {number: covering.Found(number) for number in (1, 2, 3)}
+    replays = replays_of(("a", {1, 2}, set()), ("b", {1, 2, 3}, set()), ("c", {1, 2, 3}, {2}))
+    replays.ask(found, 1)
+    assert asked == [("a", [1, 2]), ("b", [3])]
+    replays.ask(found, 3)
+    assert asked[2:] == [("b", [1, 2]), ("c", [1, 2, 3])]
+    assert [found[number].killed for number in (1, 2, 3)] == [None, "log", None]
+    assert (found[2].by, found[1].ran, replays.asked) == ("c", 3, 8)
+
+
+def test_a_replay_that_noticed_a_mutant_of_the_function_is_asked_first() -> None:
+    found = {number: covering.Found(number) for number in (1, 2, 3)}
+    replays = replays_of(("a", {1, 3}, set()), ("b", {1, 3}, set()), ("c", {1, 2, 3}, {2}))
+    replays.ask(found, 1)
+    assert asked == [("a", [1, 3]), ("c", [2])]
+    replays.ask(found, 2)
+    # The second mutant is noticed, and the third is of another function.
+    assert asked[2:] == [("b", [3]), ("c", [1])]
 
 
 def test_an_expression_with_a_refused_mutant_stays_as_it_is() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from paceline.errors import PacelineError
@@ -68,6 +69,7 @@ class _Checks:
     number: int
     verdict: Verdict
     tells: bool
+    first: bool
     where: str = "stepping"
 
     def run(self) -> list[Failure]:
@@ -93,35 +95,40 @@ class _Checks:
         self.where = "leaping unrecorded"
         plain = Replayed(case, leap=True, record=False)
         verdict.exercised = exercised(stepped)
-        found += [
-            *invariants.broken(stepped),
-            *steps.broken(stepped),
-            *clients.broken(stepped),
-            *leaping.same("INV-5 leap", stepped, leapt),
-            *leaping.same("INV-6 record", leapt, plain),
-        ]
-        self.where = "through the public API"
-        found += api.broken(plain, verdict.asked)
-        found += self._clients(leapt)
-        if outside.covers(case):
-            self.where = "submitted from outside"
-            verdict.asked["submitted from outside"] += 1
-            found += outside.broken((stepped, leapt, plain)[self.number % 3], self.number)
-        if streaming.covers(case):
-            self.where = "streamed"
-            verdict.asked["streamed"] += 1
-            found += streaming.broken((leapt, plain)[self.number % 2], self.number)
-        self.where = "on threads"
-        found += apart.broken(case, self.number, verdict.asked)
-        if foresight.covers(case):
-            self.where = "other outputs"
-            verdict.asked["other outputs"] += 1
-            found += foresight.broken(leapt, self.number)
-        found += self._reference(leapt)
+        for failure in self._failures(stepped, leapt, plain):
+            found.append(failure)
+            if self.first:
+                return found
         if self.tells and self.number % LOOKED_AT == 0 and not found:
             self.where = "without a mechanism"
             verdict.telling = telling(plain)
         return found
+
+    def _failures(self, stepped: Replayed, leapt: Replayed, plain: Replayed) -> Iterator[Failure]:
+        case, verdict = stepped.case, self.verdict
+        yield from invariants.broken(stepped)
+        yield from steps.broken(stepped)
+        yield from clients.broken(stepped)
+        yield from leaping.same("INV-5 leap", stepped, leapt)
+        yield from leaping.same("INV-6 record", leapt, plain)
+        yield from self._reference(leapt)
+        self.where = "through the public API"
+        yield from api.broken(plain, verdict.asked)
+        yield from self._clients(leapt)
+        if outside.covers(case):
+            self.where = "submitted from outside"
+            verdict.asked["submitted from outside"] += 1
+            yield from outside.broken((stepped, leapt, plain)[self.number % 3], self.number)
+        if streaming.covers(case):
+            self.where = "streamed"
+            verdict.asked["streamed"] += 1
+            yield from streaming.broken((leapt, plain)[self.number % 2], self.number)
+        self.where = "on threads"
+        yield from apart.broken(case, self.number, verdict.asked)
+        if foresight.covers(case):
+            self.where = "other outputs"
+            verdict.asked["other outputs"] += 1
+            yield from foresight.broken(leapt, self.number)
 
     def _clients(self, leapt: Replayed) -> list[Failure]:
         if not clients.has(leapt.case):
@@ -148,7 +155,9 @@ class _Checks:
             return [Failure(f"reference: {type(error).__name__}", repr(error))]
 
 
-def check(case: Case, *, number: int = 0, seconds: float = 4.0, tells: bool = True) -> Verdict:
+def check(
+    case: Case, *, number: int = 0, seconds: float = 4.0, tells: bool = True, first: bool = False
+) -> Verdict:
     """Replay a case in all ways and make all checks.
 
     Parameters
@@ -161,9 +170,11 @@ def check(case: Case, *, number: int = 0, seconds: float = 4.0, tells: bool = Tr
         Processor time after which a case counts as hanging.
     tells
         Whether the case, if its number is one of those, is also replayed without each of its mechanisms.
+    first
+        Whether the first failure ends the checks.
     """
     verdict = Verdict(drawn=drawn(case))
-    checks = _Checks(case, number, verdict, tells)
+    checks = _Checks(case, number, verdict, tells, first)
     try:
         with guard.limit(seconds):
             verdict.failures = checks.run()

@@ -124,8 +124,8 @@ impl ObjectStore {
                 refused += 1;
                 continue;
             }
-            self.uses += 1;
-            let object = Object { ready: NEVER, read_until: 0, rank: (0, self.uses) };
+            // Until it is written, which is its first use, it is not evicted.
+            let object = Object { ready: NEVER, read_until: 0, rank: (0, 0) };
             self.objects.insert(key, object);
             self.by_rank.insert((object.rank, key));
             taken.push(key);
@@ -237,6 +237,21 @@ mod tests {
         assert_eq!(write(&mut store, &[1, 2], 10), [1, 2]);
         assert_eq!([11, 12].map(|now| store.look_up(1, now)), [false, true]);
         assert_eq!(write(&mut store, &[2, 3], 11), [3], "no chunk is written twice");
+        store.read(&[1, 2], 7, &mut link(1), 12);
+        assert_eq!((store.stats().written_blocks, store.stats().read_blocks), (3, 7));
+    }
+
+    #[test]
+    fn a_chunk_may_be_evicted_at_the_moment_at_which_its_copies_and_its_lease_end() {
+        let mut lru = store(1, StoreEviction::Lru);
+        assert_eq!(write(&mut lru, &[1], 0), [1]);
+        assert_eq!([0, 1].map(|now| lru.objects[&1].is_free(now)), [false, true]);
+        lru.read(&[1], 1, &mut link(10), 5);
+        assert_eq!([14, 15].map(|now| lru.objects[&1].is_free(now)), [false, true]);
+        let mut leased = store(1, LEASE);
+        assert_eq!(write(&mut leased, &[1], 0), [1]);
+        assert!(leased.look_up(1, 3));
+        assert_eq!([52, 53].map(|now| leased.objects[&1].is_free(now)), [false, true]);
     }
 
     #[test]
@@ -271,6 +286,24 @@ mod tests {
         // The lack of room evicts 10 * (0.2 + 0.1) = 3 chunks. Those that were written by 34 go before 1 and 2.
         assert_eq!(write(&mut store, &[14], 61), [0; 0]);
         assert_eq!(present(&mut store, 1..15), [1, 2, 5, 6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn the_chunk_that_was_written_first_is_evicted_first() {
+        let mut lru = store(2, StoreEviction::Lru);
+        for key in [2, 1] {
+            assert_eq!(write(&mut lru, &[key], 0), [key]);
+        }
+        assert_eq!(write(&mut lru, &[3], 9), [3]);
+        assert_eq!(present(&mut lru, 1..4), [1, 3]);
+    }
+
+    #[test]
+    fn a_lack_of_room_evicts_below_the_watermark_too() {
+        let mut store = store(4, StoreEviction::Lease { ttl: 50, watermark: 1_000_000, share: 250_000 });
+        assert_eq!(write(&mut store, &[1, 2, 3, 4], 0), [1, 2, 3, 4]);
+        assert_eq!(write(&mut store, &[5], 10), [0; 0]);
+        assert_eq!(present(&mut store, 1..6), [2, 3, 4], "a quarter goes");
     }
 
     #[test]

@@ -417,6 +417,7 @@ mod tests {
         assert_eq!((store.free(), store.cpu().used(), store.cpu().copied().0), (10, 4, 6));
         let swapped = owners.iter().copied().zip(&tables);
         assert_eq!(store.distinct_swapped(swapped), 4);
+        assert_eq!(store.distinct_swapped(std::iter::once((one, &tables[0]))), 3);
         store.swap_in(one, 9, 3, &mut tables[0]);
         store.swap_in(other, 9, 3, &mut tables[1]);
         assert_eq!((store.free(), store.cpu().used(), store.cpu().copied().1), (6, 0, 6));

@@ -77,7 +77,7 @@ impl BlockNeeds {
     pub(super) fn steps_covered(&self, free: u64, k: u64, members: u64) -> u64 {
         let block = u64::from(self.block.tokens());
         // A member needs at most one block in as many steps as a block has tokens.
-        if k <= block && members <= free || k.div_ceil(block).saturating_mul(members) <= free {
+        if k.div_ceil(block).saturating_mul(members) <= free {
             return k;
         }
         let mut left = free % members;

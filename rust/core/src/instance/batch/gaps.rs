@@ -108,15 +108,12 @@ impl Gaps {
         } else {
             rare();
             self.resume(start + series.first, series, members, requests, sketch);
-            if k > 1 {
-                let rest = Series { first: series.at(1), slope: series.slope };
-                sketch.add_series(members, &rest, k - 1);
-            }
+            let rest = Series { first: series.at(1), slope: series.slope };
+            sketch.add_series(members, &rest, k - 1);
         }
-        if k > 1 || self.late_joiners.is_empty() {
-            self.mark += 1;
-            self.maxima.push(self.mark, series.at(k - 1));
-        }
+        // The last one is the longest. What late joiners waited for was at least as long as the first.
+        self.mark += 1;
+        self.maxima.push(self.mark, series.at(k - 1));
     }
 
     /// As [`Self::advance`], of steps that end at `ends`.
@@ -164,11 +161,6 @@ impl Gaps {
             paused += cohort.members;
         }
         sketch.add(series.first, members - paused - self.late_joiners.len() as u64);
-        if !self.late_joiners.is_empty() {
-            // The other members' gap ends here; late joiners share the later ones.
-            self.mark += 1;
-            self.maxima.push(self.mark, series.first);
-        }
         for &(slot, _) in &self.late_joiners {
             let state = &mut requests[slot];
             let gap = end - state.times.last_token;

@@ -13,8 +13,6 @@ pub(super) struct Milestones {
     /// Members whose reasoning has ended, with the step that yields the first
     /// answer token, which is their next one. There are few at any time.
     answer_starts: Vec<(u64, Slot)>,
-    /// By slot: whether one step yields the last reasoning token and the first of the answer. Empty where steps yield one token.
-    together: Vec<bool>,
 }
 
 impl Milestones {
@@ -29,22 +27,8 @@ impl Milestones {
     ) {
         let Some(starts) = answer_start.filter(|start| *start > step) else { return };
         match reasoning_end.filter(|end| *end > step) {
-            Some(end) => {
-                self.reasoning_ends.set(slot, end, step);
-                self.note_together(slot, starts == end);
-            }
+            Some(end) => self.reasoning_ends.set(slot, end, step),
             None => self.answer_starts.push((starts, slot)),
-        }
-    }
-
-    /// Notes whether the step that yields a member's last reasoning token yields its first answer token, too.
-    fn note_together(&mut self, slot: Slot, together: bool) {
-        let at = slot as usize;
-        if together && at >= self.together.len() {
-            self.together.resize(at + 1, false);
-        }
-        if let Some(noted) = self.together.get_mut(at) {
-            *noted = together;
         }
     }
 
@@ -87,8 +71,7 @@ impl Milestones {
         };
         if end == Some((step, slot)) {
             self.reasoning_ends.remove(slot);
-            let together = self.together.get(slot as usize).is_some_and(|&noted| noted);
-            self.answer_starts.push((step + u64::from(!together), slot));
+            self.answer_starts.push((step + 1, slot));
         } else {
             self.answer_starts.retain(|&(_, other)| other != slot);
         }
@@ -122,16 +105,5 @@ mod tests {
         milestones.remove(0);
         milestones.remove(1);
         assert_eq!((milestones.next(), milestones.pop(99)), (u64::MAX, None));
-    }
-
-    #[test]
-    fn one_step_may_end_the_reasoning_and_start_the_answer() {
-        let mut milestones = Milestones::default();
-        milestones.add(3, Some(13), Some(13), 10);
-        assert_eq!(
-            (milestones.pop(12), milestones.pop(13), milestones.pop(13)),
-            (None, Some((13, 3)), Some((13, 3)))
-        );
-        assert_eq!((milestones.pop(99), milestones.next()), (None, u64::MAX));
     }
 }

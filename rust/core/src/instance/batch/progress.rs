@@ -196,7 +196,9 @@ mod tests {
             let step = 3 * steps / 2 + 1;
             let cycle = u64::from(map.cycle(tokens, step));
             let gained = |from: u64, k: u64| map.tokens_after(from + k) - map.tokens_after(from);
+            let Progress::Periodic(numbers) = &map else { unreachable!() };
             for k in 0..20 {
+                prop_assert!(numbers.most_tokens(k) >= gained(steps, k));
                 prop_assert_eq!(gained(step + cycle, k), gained(steps, k));
                 prop_assert_eq!(map.steps_for(tokens, gained(steps, k)), k);
             }

@@ -75,3 +75,15 @@ impl Instance {
 fn seconds_of(moment: Ticks) -> f64 {
     moment as f64 / TICKS_PER_SECOND as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_told_in_seconds() {
+        for (moment, seconds) in [(0, 0.0_f64), (TICKS_PER_SECOND, 1.0), (TICKS_PER_SECOND / 2 * 7, 3.5)] {
+            assert_eq!(seconds_of(moment).to_bits(), seconds.to_bits());
+        }
+    }
+}

@@ -130,11 +130,12 @@ impl RunState {
         }
     }
 
-    /// Single steps of the one in progress and those listed to follow it that have ended by `now`.
+    /// Listed single steps that have ended by `now` and are not applied.
     pub(crate) fn single_steps_ended(&self, now: Ticks) -> u64 {
         match self.progress {
             Progress::Listed => self.list.ended(now) as u64,
-            _ => u64::from(self.current().is_some_and(|run| run.steps > 0 && run.end() <= now)),
+            // A single step that has ended is applied.
+            _ => 0,
         }
     }
 

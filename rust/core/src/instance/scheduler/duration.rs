@@ -95,10 +95,7 @@ impl Stages<'_> {
     pub(super) fn certain_steps(&mut self) -> u64 {
         // A request that was accepted in this step is no lone one in the next, of which a shorter chunk may fit.
         let limits = &self.draft.limits;
-        if limits.threshold > 0
-            && limits.chunk > self.chunk_limit(limits.threshold)
-            && self.effects.waiting() > 0
-        {
+        if limits.chunk > self.chunk_limit(limits.threshold) && self.effects.waiting() > 0 {
             return 1;
         }
         if self.effects.settings.selects {

@@ -1,7 +1,6 @@
 //! The limits of a step, which may depend on the instance as the step is formed.
 
 use super::Stages;
-use crate::config::VaryingLimits;
 use crate::hint::rare;
 use crate::instance::Part;
 
@@ -35,17 +34,8 @@ impl Stages<'_> {
     /// The limits where some vary, as of the present state, and for how many steps of the decode set they hold.
     #[inline(never)]
     fn varying_limits(&mut self, fixed: StepLimits) -> (StepLimits, u64) {
-        match self.effects.settings.limits.varying.clone() {
-            Some(varying) => self.evaluate_limits(fixed, &varying),
-            None => (fixed, u64::MAX),
-        }
-    }
-
-    /// The limits that vary, as of the present state, and for how many steps of the decode set they hold.
-    fn evaluate_limits(&mut self, fixed: StepLimits, varying: &VaryingLimits) -> (StepLimits, u64) {
-        let now = self.draft.now;
-        let mut limits = fixed;
-        let mut steps = u64::MAX;
+        let (now, mut limits, mut steps) = (self.draft.now, fixed, u64::MAX);
+        let Some(varying) = self.effects.settings.limits.varying.clone() else { return (limits, steps) };
         if let Some(budget) = &varying.tokens {
             let (value, holds) = self.effects.value(&budget.of, now);
             let most = self.effects.settings.scheduler.max_num_batched_tokens;

@@ -29,7 +29,7 @@ impl Stages<'_> {
         }
         let certain = self.certain_steps().min(self.steps_within_limits());
         let most = certain.saturating_sub(1).min(self.effects.look_ahead());
-        if most > 0 { self.effects.list_steps(rise, most) } else { head.end() }
+        self.effects.list_steps(rise, most)
     }
 
     /// Starts and lists steps of the decode set if no request is queued and none runs outside it: those that its stages would
@@ -66,6 +66,6 @@ impl Stages<'_> {
         };
         self.effects.start_decodes(run, shape);
         let most = (certain - 1).min(self.effects.look_ahead());
-        Some(if most > 0 { self.effects.list_steps(Some(rise), most) } else { run.end() })
+        Some(self.effects.list_steps(Some(rise), most))
     }
 }

@@ -79,6 +79,8 @@ mod tests {
         access.store(2);
         access.reuse(2);
         access.reuse(0);
+        access.miss(0);
+        assert_eq!([0, 1, 2, 3].map(|at| access.has_missed(at)), [true, false, false, false]);
         let seen: Vec<_> = access
             .last_first()
             .map(|(chunk, uses)| (chunk.at, chunk.key, uses.stored, uses.reused))

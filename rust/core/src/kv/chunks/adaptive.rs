@@ -78,6 +78,11 @@ impl Adaptive {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn whole_target(&self) -> u64 {
+        self.target.floor()
+    }
+
     fn tick(&mut self) -> u64 {
         self.time += 1;
         self.time
@@ -183,6 +188,32 @@ mod tests {
         order.adapt(2);
         assert_eq!(order.target, Binary64::ZERO, "three lost of one list by one of the other is more than 1");
         assert_eq!(order.evict(2, |_| true), None);
+    }
+
+    #[test]
+    fn each_chunk_that_goes_leaves_one_fewer_for_the_target() {
+        let mut order = Adaptive::new(4);
+        (0..4).for_each(|key| order.insert(key));
+        assert_eq!(order.evict(2, |_| true), Some(vec![0, 1]));
+        (0..2).for_each(|key| order.adapt(key));
+        // Stored and used again later, it is in the other list; what was neither stays where it is.
+        order.finish(3, uses(true, true));
+        order.finish(2, uses(false, false));
+        order.insert(5);
+        assert_eq!((order.whole_target(), order.once.len(), order.again.len()), (2, 2, 1));
+        assert_eq!(
+            order.evict(2, |_| true),
+            Some(vec![2, 3]),
+            "one stored once is left, fewer than the target"
+        );
+    }
+
+    #[test]
+    fn as_many_evicted_chunks_are_remembered_as_the_tier_has() {
+        let mut order = Adaptive::new(2);
+        (0..3).for_each(|key| order.insert(key));
+        assert_eq!(order.evict(3, |_| true), Some(vec![0, 1, 2]));
+        assert_eq!([0, 1, 2].map(|key| order.lost_once.has(key)), [false, true, true]);
     }
 
     #[test]

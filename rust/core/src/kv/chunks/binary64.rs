@@ -153,6 +153,27 @@ mod tests {
     }
 
     #[test]
+    fn numbers_far_apart_and_sums_that_carry_are_rounded_as_the_processor_does() {
+        let most = (1_u64 << 53) - 1;
+        // A half more than the greatest mantissa is rounded to a power of two; what is far smaller is lost.
+        for (one, other) in [
+            ((most, 1), (1, 2)),
+            ((1 << 40, 1), (1, 1 << 52)),
+            ((1, 3), (0, 1)),
+            ((1, 1 << 12), (1, 1 << 20)),
+        ] {
+            let [a, b] = [one, other].map(|(of, by)| Binary64::quotient(of, by));
+            let [x, y] = [one, other].map(|(of, by)| of as f64 / by as f64);
+            for (ours, expected) in
+                [(a.plus(b), x + y), (b.plus(a), x + y), (a.minus(b), x - y), (b.minus(a), 0.0), (b, y)]
+            {
+                assert_eq!(float(ours).to_bits(), expected.to_bits(), "{one:?} and {other:?}");
+                assert_eq!(ours.floor(), expected as u64, "{one:?} and {other:?}");
+            }
+        }
+    }
+
+    #[test]
     fn three_thirds_of_seven_are_a_little_more() {
         // In Python, 7/3 + 7/3 + 7/3 == 7.0, and ten tenths are less than 1.
         let sum =

@@ -147,7 +147,7 @@ impl ChunkStore {
         }
         self.touch(&touched, access);
         let excess = (self.used() + stored.len() as u64).saturating_sub(self.capacity);
-        if excess > 0 && !stored.is_empty() && !self.evict(excess) {
+        if excess > 0 && !self.evict(excess) {
             return None;
         }
         for &chunk in &stored {
@@ -293,6 +293,25 @@ mod tests {
         assert_eq!((store.find(20), store.find(11)), (Found::Missing, Found::Ready { loading: false }));
         assert_eq!(store_at_once(&mut store, &[31], &mut Access::default()), Some(vec![31]));
         assert_eq!((store.find(11), store.find(10)), (Found::Missing, Found::Ready { loading: false }));
+    }
+
+    #[test]
+    fn a_chunk_that_lacked_room_moves_the_target_once_for_a_request() {
+        let mut store = ChunkStore::new(2, Eviction::Arc, 0);
+        for keys in [[1, 2], [3, 4]] {
+            assert!(store_at_once(&mut store, &keys, &mut Access::default()).is_some());
+        }
+        store.load(&chunks(&[3, 4]), false, &mut Access::default());
+        let target = |store: &ChunkStore| match &store.order {
+            Order::Adaptive(order) => order.whole_target(),
+            Order::Recency(_) => unreachable!(),
+        };
+        let mut requests = [Access::default(), Access::default()];
+        for (request, moved) in [(0, 1), (0, 1), (1, 2)] {
+            let access = &mut requests[request];
+            assert_eq!(store.store(&chunks(&[1]), access), None, "both chunks are read");
+            assert_eq!(target(&store), moved);
+        }
     }
 
     #[test]

@@ -86,5 +86,9 @@ mod tests {
         // None takes the place of another of the same offer.
         offer(&mut offers, &[2, 3, 4]);
         assert_eq!([2, 3, 4].map(|key| offers.suffice(key)), [true, true, false]);
+        // One takes the place of the chunk that is not offered; for the next there is none.
+        offer(&mut offers, &[3, 5, 6]);
+        offer(&mut offers, &[5, 6]);
+        assert_eq!([3, 5, 6].map(|key| offers.suffice(key)), [false, true, false]);
     }
 }

@@ -1,7 +1,8 @@
-//! Tests of the names of contents.
+//! Contents that prompts and outputs share, by small traces.
 
-use super::*;
-use crate::trace::OutputIds;
+use super::Prefixes;
+use crate::error::Error;
+use crate::trace::{OutputIds, PrefixIds, Trace, TraceRow};
 
 /// The contents of prompts with these ids of blocks of `theirs` tokens, in blocks of `ours`.
 fn from_ids(ends: &[usize], ids: &[u64], theirs: u32, ours: u32) -> Result<Prefixes, Error> {
@@ -71,6 +72,22 @@ fn a_block_of_the_engine_has_several_of_the_trace() {
         "only the first half is equal"
     );
     assert_eq!(prefixes.shared(TraceRow(1), 8, 1), None, "the trace has an id for half of it");
+    // A block that is begun ends with the last id that the trace has of it.
+    let begun = |row: u32, at: u32| prefixes.begun(TraceRow(row), at);
+    assert_eq!(begun(1, 0), prefixes.shared(TraceRow(1), 4, 0));
+    assert!(begun(1, 1).is_some() && begun(1, 1) != begun(1, 0) && begun(1, 1) != begun(0, 0));
+    assert_eq!((begun(1, 2), begun(0, 1)), (None, None), "the trace has no id for a part of it");
+    let one = from_ids(&[2, 4], &[1, 2, 1, 3], 2, 6).expect("2 divides 6");
+    assert_eq!([0, 1].map(|row| one.begun(TraceRow(row), 1)), [None; 2]);
+    assert!(one.begun(TraceRow(0), 0).is_some() && one.begun(TraceRow(0), 0) != one.begun(TraceRow(1), 0));
+}
+
+#[test]
+fn a_begun_block_of_a_fine_engine_is_that_of_the_trace() {
+    let prefixes = from_ids(&[2], &[7, 8], 4, 2).expect("2 divides 4");
+    let all: Vec<_> = (0..5).map(|at| prefixes.begun(TraceRow(0), at)).collect();
+    assert_eq!(all[..4], (0..4).map(|at| prefixes.shared(TraceRow(0), 8, at)).collect::<Vec<_>>());
+    assert_eq!(all[4], None);
 }
 
 #[test]
@@ -86,6 +103,21 @@ fn numbers_of_contents_have_32_bits() {
     for (ids, fits) in [(&[1, 2, 3][..], false), (&[1, 2], true)] {
         assert_eq!(from_ids(&[ids.len()], ids, 1_431_655_765, 1).is_ok(), fits);
     }
+}
+
+#[test]
+fn an_output_behind_a_block_without_an_id_has_contents_of_its_own() {
+    // Row 0 has an id for the first of its two full blocks; its output has the id with which the other prompt begins.
+    let ids = PrefixIds {
+        ends: vec![1, 2].into(),
+        ids: vec![7, 8].into(),
+        block_tokens: 2,
+        outputs: Some(OutputIds { ends: vec![1, 1].into(), ids: vec![8].into() }),
+    };
+    let trace = Trace { prompt_tokens: vec![4, 2].into(), prefix: Some(ids), ..Trace::default() };
+    let prefixes = Prefixes::new(&trace, 2).unwrap();
+    assert_eq!(prefixes.contents(), 3);
+    assert_ne!(prefixes.of_output(TraceRow(0), 4, 2), prefixes.shared(TraceRow(1), 2, 0));
 }
 
 #[test]

@@ -191,8 +191,8 @@ impl DecodeSet {
         let (step, slot) = self.milestones.pop(self.steps)?;
         let after = self.steps - step;
         let state = &requests[slot];
-        let then = self.progress.tokens_after(step + u64::from(state.cycle));
-        let generated = (state.member.offset + then as i64) as u32 + 1 - state.prompt;
+        // Only members that yield one token a step have milestones.
+        let generated = (state.member.offset + step as i64) as u32 + 1 - state.prompt;
         Some((slot, k - after, generated))
     }
 
