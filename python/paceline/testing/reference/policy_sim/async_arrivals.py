@@ -108,6 +108,16 @@ def detach(state: State, request: Request, computed: list[Request]) -> list[int]
     return blocks
 
 
+def insert_chunks(state: State, requests: list[Request], now: int, *, seen: int) -> None:
+    """Insert the chunks of prompts that continue, after all that ends with a step."""
+    if state.copies is not None:
+        state.copies.end_step(now, seen)
+    for request in requests:
+        state.memory.insert(request)
+    if state.copies is not None:
+        state.copies.keep()
+
+
 def insert_computed(state: State) -> None:
     """Insert the prompts that are through into the prefix tree, as their results are known."""
     for request in state.computed:

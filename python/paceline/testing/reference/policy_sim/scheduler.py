@@ -15,6 +15,7 @@ from paceline.testing.reference.policy_sim.async_arrivals import (
     end_decision,
     forget_outcome,
     hold_token,
+    insert_chunks,
     insert_computed,
     may_lose,
     note_step,
@@ -240,7 +241,7 @@ class Scheduler:
                 request.place = "gone"
                 self._end(request)
         state.incoming.finish([] if self.settings.schedule_ahead else yielded, now)
-        self._insert_chunks(chunks, now, seen=step.start if self.settings.schedule_ahead else now)
+        insert_chunks(state, chunks, now, seen=step.start if self.settings.schedule_ahead else now)
         if state.tier is not None:
             state.tier.end(now, [one for one in yielded if one.done])
         for request in state.running:
@@ -253,16 +254,6 @@ class Scheduler:
         if not self.settings.schedule_ahead:
             self.memory.register_full(request, request.computed + kept - 1)
         request.drafts = self.settings.speculation.proposals(request, len(step.tokens))
-
-    def _insert_chunks(self, requests: list[Request], now: int, *, seen: int) -> None:
-        """Insert the chunks of prompts that continue, after all that ends with a step."""
-        copies = self.state.copies
-        if copies is not None:
-            copies.end_step(now, seen)
-        for request in requests:
-            self.memory.insert(request)
-        if copies is not None:
-            copies.keep()
 
     def _in_order_of_results(self, step: Step) -> list[Request]:
         """Return the requests of a step whose results come with it: beside a tree, in the order of its rows.

@@ -102,8 +102,6 @@ impl<'a> Stages<'a> {
         if deferred {
             self.effects.refresh_deferred_ranks(now);
         }
-        let ahead = self.effects.settings.scheduler.schedule_ahead;
-        let received = self.effects.settings.scheduler.holds_arrivals();
         // The step is formed again only if every admitted request was preempted, which
         // leaves none to preempt; by rank, the second time is the last.
         loop {
@@ -133,8 +131,7 @@ impl<'a> Stages<'a> {
             }
             // A step in which every request was preempted takes no time; its blocks are
             // free for the next one. Nor does one that could not be decided ahead.
-            let unseen =
-                if ahead { self.effects.release_all(now) } else { received && self.effects.receive_all() };
+            let unseen = self.catch_up();
             // With batches under way, the next one is formed once this one has had its place.
             let again = (self.passes_step() || preempted || unseen || fewer) && self.effects.run.rests();
             if !again || self.draft.loads.waits {
@@ -145,6 +142,15 @@ impl<'a> Stages<'a> {
             self.effects.refresh_ranks_again(now);
             self.draft = StepDraft::new(now);
         }
+    }
+
+    /// Has the next decision see what this one did not. Returns whether there was anything.
+    fn catch_up(&mut self) -> bool {
+        let rules = &self.effects.settings.scheduler;
+        if rules.schedule_ahead {
+            return self.effects.release_all(self.draft.now);
+        }
+        rules.holds_arrivals() && self.effects.receive_all()
     }
 
     /// Whether queued requests may displace running ones in the step that is formed.
