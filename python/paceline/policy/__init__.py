@@ -68,6 +68,8 @@ if TYPE_CHECKING:
         Swap,
         SwapIn,
     )
+    from paceline.policy.stores import Prefetch, Store
+    from paceline.policy.tiers import Host
 
 __all__ = [
     "ActiveBlocks",
