@@ -25,6 +25,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 import paceline
+from paceline.policy import Host, PrefixCache
 from paceline.rank import noisy_scores
 from paceline.synthesis import Bursts, Lognormal, Workload
 
@@ -74,6 +75,11 @@ PREFIX = "mooncake conversation, prefix caching, 4 saturated instances"
 PREFIXES: dict[str, Callable[[], paceline.Policy]] = {
     PREFIX: lambda: paceline.policies.vllm(prefix_caching=True),
     f"{PREFIX}, SGLang's radix tree": lambda: paceline.policies.sglang(prefix_caching=True),
+    f"{PREFIX}, a tier of 64 GiB": lambda: paceline.policies.vllm(
+        prefix_caching=PrefixCache(tiers=[Host(gib=64)])
+    ),
+    "mooncake conversation, 4 saturated instances, Dynamo's router": paceline.policies.dynamo,
+    "mooncake conversation, 4 saturated instances, llm-d's router": paceline.policies.llm_d,
 }
 
 
@@ -93,7 +99,7 @@ def azure(name: str) -> dict[str, Any]:
 
 
 def mooncake(name: str) -> dict[str, Any]:
-    """Time the Mooncake conversation trace with prefix caching, at twenty times its rate."""
+    """Time the Mooncake conversation trace, whose prompts share blocks, at twenty times its rate."""
     trace = paceline.read_trace(TRACES / "mooncake_conversation.jsonl.zst").at_rate(scale=20)
     return timed(trace, 4, PREFIXES[name]())
 
