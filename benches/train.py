@@ -8,12 +8,26 @@ from __future__ import annotations
 
 import dataclasses
 
+import polars as pl
 from end_to_end import WORKLOAD, reasoning
 
 import paceline
 from paceline import policies
 from paceline.policy import Host, PrefixCache
 from paceline.speculation import AcceptanceLength, Draft, Speculation
+
+
+def with_prefixes(trace: paceline.Trace, groups: int = 60, tokens: int = 64) -> paceline.Trace:
+    """Have the prompts of each group begin with the same blocks, up to half of the prompt."""
+
+    def ids(row: int, prompt: int) -> list[int]:
+        blocks = prompt // tokens
+        shared = [(row % groups) << 32 | at for at in range(blocks // 2)]
+        return shared + [(groups + row) << 32 | at for at in range(blocks - len(shared))]
+
+    prompts = trace.frame["prompt_tokens"].to_list()
+    prefix = pl.Series([ids(row, prompt) for row, prompt in enumerate(prompts)], dtype=pl.List(pl.UInt64))
+    return paceline.Trace(trace.frame.with_columns(prefix=prefix), prefix_block_tokens=tokens)
 
 
 def main() -> None:
@@ -46,6 +60,13 @@ def main() -> None:
         policies.llumnix(),
     ):
         paceline.replay(synthesized(5_000, 60.0), eight, policy)
+    for policy in (
+        policies.vllm(prefix_caching=True),
+        policies.vllm(prefix_caching=PrefixCache(tiers=[Host(gib=64)])),
+        policies.sglang(prefix_caching=True),
+        policies.dynamo(),
+    ):
+        paceline.replay(with_prefixes(synthesized(10_000, 170.0)), eight, policy)
     speculation = Speculation(tokens=3, acceptance=AcceptanceLength(2.5), draft=Draft())
     drafting = dataclasses.replace(instance, speculation=speculation)
     paceline.replay(synthesized(5_000, 60.0), paceline.Cluster(8 * [drafting]))
