@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use super::{Access, Chunk, Key};
 use crate::collections::PagedMap;
 
+/// Lists that have fewer chunks are not compacted.
+const LEAST_COMPACTED: usize = if cfg!(test) { 4 } else { 64 };
+
 /// The place of a chunk in the order of eviction.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
@@ -27,6 +30,8 @@ pub(super) struct Recency {
     places: PagedMap<Place>,
     /// The chunks of each rank in the order of the sequence: all that are not copied. Others are taken out where they are met.
     ranks: BTreeMap<u64, Vec<(u32, Key)>>,
+    /// How many are listed, by ranks that they have no more too.
+    listed: usize,
     latest: u64,
 }
 
@@ -68,7 +73,8 @@ impl Recency {
     fn move_to(&mut self, rank: u64, chunk: Chunk) {
         if let Some(place) = self.places.get_mut(chunk.key) {
             *place = Place { rank, at: chunk.at, listed: false, ..*place };
-            list(&mut self.ranks, place, chunk.key);
+            self.listed += list(&mut self.ranks, place, chunk.key);
+            self.compact();
         }
     }
 
@@ -76,8 +82,28 @@ impl Recency {
     pub(super) fn set_idle(&mut self, key: Key, idle: bool) {
         if let Some(place) = self.places.get_mut(key) {
             place.idle = idle;
-            list(&mut self.ranks, place, key);
+            self.listed += list(&mut self.ranks, place, key);
+            self.compact();
         }
+    }
+
+    /// Takes out what is listed by a rank that it has no more, or is copied, once that is most of all.
+    fn compact(&mut self) {
+        if self.listed <= 2 * self.places.len() + LEAST_COMPACTED {
+            return;
+        }
+        let places = &mut self.places;
+        self.ranks.retain(|&rank, chunks| {
+            chunks.retain(|&(_, key)| {
+                let place = places.get_mut(key).filter(|place| place.rank == rank);
+                place.is_some_and(|place| {
+                    place.listed = place.idle;
+                    place.idle
+                })
+            });
+            !chunks.is_empty()
+        });
+        self.listed = self.ranks.values().map(Vec::len).sum();
     }
 
     /// Removes the first `count` chunks that may go, or none if there are fewer.
@@ -96,6 +122,7 @@ impl Recency {
                     }
                 } else if at + 1 == chunks.len() {
                     chunks.pop();
+                    self.listed -= 1;
                     if let Some(place) = place {
                         place.listed = false;
                     }
@@ -108,6 +135,7 @@ impl Recency {
         if gone.len() < count {
             return None;
         }
+        self.listed -= gone.len();
         for &(rank, at, key) in &gone {
             self.places.remove(key);
             self.ranks.entry(rank).and_modify(|chunks| _ = chunks.remove(at));
@@ -119,10 +147,10 @@ impl Recency {
     }
 }
 
-/// Lists a chunk by its rank, if it is idle and is not listed.
-fn list(ranks: &mut BTreeMap<u64, Vec<(u32, Key)>>, place: &mut Place, key: Key) {
+/// Lists a chunk by its rank, if it is idle and is not listed. Returns how many chunks it listed.
+fn list(ranks: &mut BTreeMap<u64, Vec<(u32, Key)>>, place: &mut Place, key: Key) -> usize {
     if !place.idle || std::mem::replace(&mut place.listed, true) {
-        return;
+        return 0;
     }
     let chunks = ranks.entry(place.rank).or_default();
     let index = match chunks.last() {
@@ -130,6 +158,7 @@ fn list(ranks: &mut BTreeMap<u64, Vec<(u32, Key)>>, place: &mut Place, key: Key)
         _ => chunks.len(),
     };
     chunks.insert(index, (place.at, key));
+    1
 }
 
 #[cfg(test)]
@@ -168,6 +197,24 @@ mod tests {
         order.finish(chunks[2..].iter().copied());
         order.finish(chunks[..2].iter().copied().chain([Chunk { at: 9, key: 9 }]));
         assert_eq!(order.evict(4, |_| true), Some(vec![4, 3, 2, 1]));
+    }
+
+    #[test]
+    fn chunks_that_are_used_again_and_again_are_not_listed_again_and_again() {
+        let (mut order, mut access) = (Recency::default(), Access::default());
+        let chunks = [1, 2, 3].map(|key| Chunk { at: key as u32, key });
+        for chunk in chunks {
+            order.insert(chunk, &mut access);
+            order.set_idle(chunk.key, true);
+        }
+        order.set_idle(2, false);
+        for _ in 0..1000 {
+            order.finish(chunks.into_iter());
+        }
+        assert!(order.listed <= LEAST_COMPACTED + 6, "{} are listed", order.listed);
+        order.set_idle(2, true);
+        assert_eq!(order.evict(3, |_| true), Some(vec![3, 2, 1]));
+        assert_eq!((order.listed, order.ranks.len()), (0, 0));
     }
 
     /// Chunks by what is documented: each has a rank, and those of equal rank go by their place.
