@@ -74,20 +74,16 @@ def sglang_disaggregated(
     prefill_complete``; SGLang's default is ``early``), its KV is sent in one piece, and a
     request that is retracted computes its KV again where it decodes.
     """
-    one = sglang(
-        chunked_prefill_size=chunked_prefill_size,
-        max_running_requests=max_running_requests,
-        schedule_conservativeness=schedule_conservativeness,
-        overlap_schedule=overlap_schedule,
-        prefix_caching=prefix_caching,
-    ).scheduler_of(0)
-    other = sglang(
-        chunked_prefill_size=chunked_prefill_size,
-        max_running_requests=max_running_requests,
-        schedule_conservativeness=schedule_conservativeness,
-        overlap_schedule=overlap_schedule,
-        prefix_caching=decode_radix_cache,
-    ).scheduler_of(0)
+    one, other = (
+        sglang(
+            chunked_prefill_size=chunked_prefill_size,
+            max_running_requests=max_running_requests,
+            schedule_conservativeness=schedule_conservativeness,
+            overlap_schedule=overlap_schedule,
+            prefix_caching=caches,
+        ).scheduler_of(0)
+        for caches in (prefix_caching, decode_radix_cache)
+    )
     return Policy(
         name="sglang-disaggregated",
         scheduler={"prefill": prefills_alone(one), "decode": other},
