@@ -158,14 +158,18 @@ impl Simulation {
                 self.finish_pause()?;
                 continue;
             }
-            if self.cluster.settled() == self.arrivals.expected(&self.cluster) && !self.extent.streams {
+            let (end, index) = self.cluster.next_end();
+            // Another instance may have to learn of the end of a copy at the moment at which the last request finishes.
+            if self.cluster.settled() == self.arrivals.expected(&self.cluster)
+                && !self.extent.streams
+                && end > self.clock
+            {
                 // Copies that are still in transfer belong to requests that finished.
                 if !self.extent.stays {
                     self.halt(self.clock);
                 }
                 break;
             }
-            let (end, index) = self.cluster.next_end();
             let others = self.next_other();
             let now = end.min(others);
             if now == NEVER || end == NEVER && !self.can_happen.nothing && self.is_stuck() {
