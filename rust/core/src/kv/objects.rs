@@ -299,6 +299,14 @@ mod tests {
     }
 
     #[test]
+    fn a_chunk_may_be_evicted_for_one_that_is_offered_before_it() {
+        let mut lru = store(2, StoreEviction::Lru);
+        assert_eq!(write(&mut lru, &[1, 2], 0), [1, 2]);
+        assert_eq!(write(&mut lru, &[3, 1], 9), [3, 1], "1 leaves for 3, and then 2 for 1");
+        assert_eq!((present(&mut lru, 1..4), lru.stats.evicted_chunks), (vec![1, 3], 2));
+    }
+
+    #[test]
     fn a_lack_of_room_evicts_below_the_watermark_too() {
         let mut store = store(4, StoreEviction::Lease { ttl: 50, watermark: 1_000_000, share: 250_000 });
         assert_eq!(write(&mut store, &[1, 2, 3, 4], 0), [1, 2, 3, 4]);

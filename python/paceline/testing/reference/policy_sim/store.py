@@ -94,25 +94,35 @@ class Store:
         return True
 
     def put(self, keys: Sequence[Hashable], now: int) -> list[Hashable]:
-        """Take the first of those chunks that are not there, as many as fit, and return them."""
-        lacking = [key for key in keys if key not in self.objects]
-        taken = list[Hashable]()
-        for key in lacking:
-            if len(self.objects) == self.capacity:
-                able = self._able(now) if self._rule["kind"] == "lru" else []
-                if not able:
-                    break
-                self._evict(able[:1])
+        """Take the first of those chunks that are not there, as many as fit, and return them.
+
+        Each is looked for once the ones before it have their room, for which it may be evicted.
+        """
+        taken, refused = list[Hashable](), 0
+        for key in keys:
+            if key in self.objects:
+                continue
+            if refused or not self._has_room(now):
+                refused += 1
+                continue
             self.objects[key] = Stored(self._use())
             taken.append(key)
-        self.refused += len(lacking) - len(taken)
+        self.refused += refused
         self.peak = max(self.peak, len(self.objects))
         if self._rule["kind"] == "lease" and self.capacity is not None:
             above = Fraction(len(self.objects), self.capacity) - Fraction(self._rule["watermark"], MILLION)
-            if above > 0 or len(taken) < len(lacking):
+            if above > 0 or refused:
                 part = max(above, Fraction(0)) + Fraction(self._rule["share"], MILLION)
                 self._evict(self._able(now)[: ceil(len(self.objects) * part)])
         return taken
+
+    def _has_room(self, now: int) -> bool:
+        """Make room for one chunk, if that is possible."""
+        if len(self.objects) != self.capacity:
+            return True
+        able = self._able(now) if self._rule["kind"] == "lru" else []
+        self._evict(able[:1])
+        return bool(able)
 
     def _able(self, now: int) -> list[Hashable]:
         able = [key for key, stored in self.objects.items() if stored.may_go(now)]
