@@ -17,11 +17,11 @@ def open_reserve(state: State, step: Step) -> None:
     reserve = state.reserve
     if reserve is not None and reserve.closed is not None:
         continues = any(not one.decoding for one in state.continuing)
-        if continues or state.admitted < reserve.closed or not _decoding(state):
+        if continues or state.admitted < reserve.closed or not decoding(state):
             reserve.closed = None
     step.free_before = state.memory.free
     if state.settings.mixes:
-        step.reserved = len(_decoding(state))
+        step.reserved = len(decoding(state))
         step.left = max(step.left - step.reserved, 0)
 
 
@@ -47,8 +47,8 @@ def fits(state: State, step: Step, request: Request, hits: list[int]) -> bool:
 
 def blocks_of_decodes(state: State) -> int:
     """Return the blocks that the next tokens of all decodes need."""
-    decoding = [one for one in state.continuing if one.decoding]
-    return sum(state.memory.lacking(one, one.computed + 1) for one in decoding)
+    decodes = [one for one in state.continuing if one.decoding]
+    return sum(state.memory.lacking(one, one.computed + 1) for one in decodes)
 
 
 def blocks_to_come(state: State, request: Request, blocks: int) -> int:
@@ -108,7 +108,7 @@ def end_round(state: State, step: Step) -> None:
     if state.reserve is None:
         return
     if step.preempted:
-        state.reserve.estimate(one for one in state.continuing if one.decoding)
+        state.reserve.estimate(decoding(state))
         # Victims are the last of the rows once these are sorted.
         state.rows.sort(key=lambda one: (-one.generated, one.spec.prompt_tokens))
     if step.prefills and step.decodes:
@@ -124,13 +124,13 @@ def end_step(state: State, step: Step) -> None:
 def _room(state: State, step: Step) -> Fraction:
     assert state.reserve is not None
     to_come = sum(
-        min(one.spec.output_tokens - _generated(one), state.reserve.clip) for one in _decoding(state)
+        min(one.spec.output_tokens - _generated(one), state.reserve.clip) for one in decoding(state)
     )
     free = step.free_before * state.settings.block_tokens
     return free - step.reserved - to_come * state.reserve.share
 
 
-def _decoding(state: State) -> list[Request]:
+def decoding(state: State) -> list[Request]:
     """Return the running requests that decode, and those that have ended and are not known to have."""
     ended = [one for one in state.ended if one not in state.running]
     return [one for one in state.running + ended if one.decoding or one in state.ended]
@@ -143,5 +143,5 @@ def _generated(request: Request) -> int:
 
 def _close(state: State) -> None:
     assert state.reserve is not None
-    if _decoding(state):
+    if decoding(state):
         state.reserve.closed = state.admitted

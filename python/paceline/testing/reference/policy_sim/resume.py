@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from paceline.testing.reference.policy_sim.preemption import choose_victim, preempt
 from paceline.testing.reference.policy_sim.request import Request
-from paceline.testing.reference.policy_sim.reserving import charge, chunk_room
+from paceline.testing.reference.policy_sim.reserving import charge, chunk_room, decoding
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Step
 
@@ -98,7 +98,7 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
 def _make_room(state: State, step: Step) -> None:
     """Evict for the coming tokens of the decodes that are left, where admissions reserve these."""
     if state.reserve is not None:
-        decodes = [one for one in state.continuing if one.decoding]
+        decodes = decoding(state)
         page = state.settings.block_tokens
         grown = sum(one.computed % page == 0 for one in decodes if one in step.tokens)
         tokens = state.reserve.after * len(decodes)
