@@ -111,7 +111,7 @@ class Case:
         return cls(**msgspec.json.decode(text))
 
 
-def draw(seed: int, number: int) -> Case:
+def draw(seed: int, number: int | str) -> Case:
     """Draw a case: the same for the same seed and number."""
     source = Source(f"{seed}:{number}")
     config = cluster(source)

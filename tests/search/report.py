@@ -6,9 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 from search.brief import brief
-from search.case import Case, draw
+from search.case import Case
 from search.counts import LOOKED_AT
 from search.mechanisms import drawn
+from search.pairs import draw
 from search.process import Worker
 from search.searching import Found
 from search.shrink import shrink

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from search.case import draw
 from search.counts import Counts
+from search.pairs import draw
 from search.process import Worker
 
 

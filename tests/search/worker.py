@@ -13,9 +13,10 @@ import time
 from typing import Any
 
 from search import guard, mechanisms
-from search.case import Case, draw
+from search.case import Case
 from search.check import Verdict, check
 from search.counts import Counts
+from search.pairs import draw
 
 SECONDS = 2.0
 """Processor time for one of many cases; a case that takes longer is checked again by itself."""
