@@ -141,11 +141,11 @@ def test_an_instance_that_decodes_receives_requests_in_steps() -> None:
 def test_a_run_without_graphs_takes_longer_steps(tmp_path: Path) -> None:
     write(tmp_path / "pd.csv", [samples.APART])
     (point,) = (one for one in read_points(tmp_path) if isinstance(one, Point))
-    assert point.server.step_s == 0.003
+    assert point.server.step_s == 0.002
     slow: Any = cluster_of(point.server, "roofline", {}).instances[0].cost
     efficiency = Gpu.load("h100-sxm").efficiency
     assert efficiency is not None
-    assert slow.efficiency.step_s - efficiency.step_s == pytest.approx(0.003)
+    assert slow.efficiency.step_s - efficiency.step_s == pytest.approx(0.002)
 
 
 def test_early_trtllm_on_h200_starts_colder_than_after_warm_ups() -> None:

@@ -3,7 +3,9 @@
 Its configurations (SemiAnalysisAI/InferenceX 0004cf5, ``.github/configs/nvidia-master.yaml``) name a recipe
 of ishandhanani/srt-slurm for each load, such as ``ctx1_gen3_tep8_batch16_eplb0_mtp0_63.yaml``: instances that
 prefill, those that decode, how these are split, and their largest batch, a rank's where attention has ranks.
-With more requests in flight than all seats, requests wait for one with their KV, and their first token.
+With more requests in flight than all seats, requests wait for one with their KV, and their first token. Runs
+of 2025 on GB200 have it as ``DECODE_MAX_BATCH_SIZE`` in the configuration of that time (00e77d0 of the fork
+dukebw/InferenceMAX).
 """
 
 from __future__ import annotations
@@ -75,12 +77,16 @@ _BATCHES: Mapping[_Load, Mapping[tuple[int, int], Mapping[int, tuple[int, ...]]]
         (7, 1): {384: (3072,)},
     },
     ("gb200", "nvfp4", 1024, 1024): {
-        (1, 1): {512: (4301,)},
+        (1, 1): {512: (4300, 4301)},
         (1, 2): {768: (6144,)},
-        (1, 4): {32: (12, 24, 48, 96, 192), 1: (5,)},
+        (1, 4): {32: (12, 24, 48, 96, 192), 1: (5,), 128: (1, 2, 4, 8, 16, 32, 64, 141)},
     },
     ("gb200", "nvfp4", 1024, 8192): {(1, 7): {1: (5,)}, (1, 15): {4: (60,), 8: (135,)}},
-    ("gb200", "nvfp4", 8192, 1024): {(1, 4): {16: (12, 44, 76), 1: (5,)}},
+    ("gb200", "nvfp4", 8192, 1024): {
+        (1, 3): {32: (1, 2, 4, 8, 16, 34)},
+        (1, 4): {16: (12, 44, 76), 1: (5,)},
+        (5, 1): {256: (2150,)},
+    },
     ("gb200", "fp8", 1024, 1024): {
         (1, 1): {768: (6144,), 512: (4301,)},
         (1, 3): {8: (27,), 1: (3,)},

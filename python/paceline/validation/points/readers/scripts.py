@@ -26,6 +26,8 @@ __all__ = [
 
 #: TensorRT-LLM of DeepSeek in 2025 (``.github/configs/nvidia-master.yaml``, of all GPUs).
 _TRTLLM_2025 = "1.1.0rc2.post2"
+#: That of Dynamo's image of 2025 (``tensorrtllm-runtime:0.5.1-rc0``), by its support matrix.
+_DYNAMO_2025 = "1.1.0rc5"
 
 
 #: Seconds that the first requests of a run of InferenceX wait more than later ones, where weights are in FP8
@@ -187,7 +189,8 @@ def version_of(run: Run) -> str:
     >>> version_of(run), version_of(run._replace(date="2026-05-18"))
     ('1.1.0rc2.post2', '')
     """
-    return run.version or (_TRTLLM_2025 if run.early else "")
+    apart = run.engine == "trtllm" and not run.scripted and "2025" <= run.date < "2026"
+    return run.version or (_DYNAMO_2025 if apart else _TRTLLM_2025 if run.early else "")
 
 
 def flags_of(run: Run) -> Flags:
