@@ -46,8 +46,10 @@ def test_a_step_is_longer_by_a_constant_and_a_time_for_each_request(kind: str, t
     # All 20 requests decode together: 1.1 ms + 20 x 48 us a step. A prompt's step samples all of them, too.
     added = 0.0011 + 20 * 48e-6
     assert (later["tpot"] - plain["tpot"]).to_list() == pytest.approx([added] * 20, abs=1e-9)
-    # The first token waits for the front end, too, of 6 ms.
-    assert (later["ttft"] - plain["ttft"]).to_list() == pytest.approx([0.006 + added] * 20, abs=1e-9)
+    # The first token waits for the front end, too, of 4 ms and 2 us a token of the prompt.
+    assert (later["ttft"] - plain["ttft"]).to_list() == pytest.approx(
+        [0.004 + 16 * 2e-6 + added] * 20, abs=1e-9
+    )
 
 
 def test_a_front_end_delays_the_first_token_alone() -> None:

@@ -80,6 +80,10 @@ class Table:
     experts_of
         An engine and its version on the same GPU, ``sglang/0.5.14``, whose experts are taken among operators:
         where the server's run in these kernels, and the profile's engine was measured with others.
+    matrix_flops
+        FLOP/s that multiplications of 8-bit weights reach at most, among operators: where the server's kernel
+        is slower than the measured one for many tokens. 0: no limit. Attention that was measured as a whole
+        block keeps its projections.
 
     Raises
     ------
@@ -103,11 +107,13 @@ class Table:
     row_s: float = 0.0
     expert_token_s: float = 0.0
     experts_of: str = ""
+    matrix_flops: float = 0.0
 
     def __post_init__(self) -> None:
         _check.count("data_parallel of a Table", self.data_parallel)
         _check.seconds("row_s of a Table", self.row_s)
         _check.seconds("expert_token_s of a Table", self.expert_token_s)
+        _check.not_negative("matrix_flops of a Table", self.matrix_flops)
         if self.overhead_s is not None:
             _check.seconds("overhead_s of a Table", self.overhead_s)
 
@@ -137,7 +143,7 @@ class Table:
             raise ConfigError(
                 f"model of an Instance must be given with the profile {self.profile!r}, to be made up of it"
             )
-        experts = (self.data_parallel, self.expert_parallel, self.experts_of)
+        experts = (self.data_parallel, self.expert_parallel, self.experts_of, self.matrix_flops)
         return _assembled(where, model, tensor_parallel, kv_dtype, experts, _touched(where.database))
 
     @typed()
@@ -284,7 +290,7 @@ def _assembled(
     model: Model,
     tensor_parallel: int,
     kv_dtype: str,
-    experts: tuple[int, bool, str],
+    experts: tuple[int, bool, str, float],
     touched: int,
 ) -> KernelProfile:
     return assemble(
@@ -298,6 +304,7 @@ def _assembled(
         expert_parallel=experts[1],
         kv_dtype=kv_dtype,
         experts_of=experts[2],
+        matrix_flops=experts[3],
     )
 
 

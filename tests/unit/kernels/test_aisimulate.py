@@ -235,6 +235,25 @@ def test_experts_may_be_those_of_another_engine(folder: Path) -> None:
         assemble(Database(folder), MIXTURE, "toy", experts_of="sglang/0.5.13")
 
 
+def test_8_bit_matrices_reach_so_many_flops_at_most(folder: Path) -> None:
+    gemm = folder / "systems/data/toy/gemm/vllm/0.24.0/gemm_perf.parquet"
+    plain = pl.read_parquet(gemm)
+    pl.concat([plain, plain.with_columns(gemm_dtype=pl.lit("fp8"))]).write_parquet(gemm)
+    assert MIXTURE.experts is not None
+    experts = replace(MIXTURE.experts, dtype="bfloat16")
+    model = replace(MIXTURE, weight_dtype="fp8", experts=experts)
+    fast, slow = (assemble(Database(folder), model, "toy", matrix_flops=flops) for flops in (0.0, 1e6))
+    # 2 FLOP for each weight of a token, at a million a second; what is not in 8 bits is as it was.
+    widths = 2 * model.heads * model.head_dim * model.hidden_size
+    assert slow.dense["o_proj"](8) == pytest.approx(8 * widths / 1e6)
+    assert slow.dense["o_proj"](8) > fast.dense["o_proj"](8)
+    assert slow.dense["router"](8) == fast.dense["router"](8)
+    generous = assemble(Database(folder), model, "toy", matrix_flops=1e18)
+    assert generous.dense["o_proj"](8) == fast.dense["o_proj"](8)
+    with pytest.raises(ConfigError, match="matrix_flops of a Table"):
+        Table(profile=str(folder), matrix_flops=-1.0)
+
+
 def test_data_parallel_ranks_gather_and_scatter_what_the_experts_need(folder: Path) -> None:
     path = folder / "shared.parquet"
     profile = assemble(Database(folder), MIXTURE, "toy", data_parallel=2, expert_parallel=True)

@@ -28,6 +28,7 @@ def assemble(
     expert_parallel: bool = False,
     kv_dtype: str = "auto",
     experts_of: str = "",
+    matrix_flops: float = 0.0,
 ) -> KernelProfile:
     """Make a model's profile of what the database has on a GPU.
 
@@ -56,6 +57,8 @@ def assemble(
         Type of the KV cache, of which attention is taken; ``auto``: the model's.
     experts_of
         An engine and its version, ``sglang/0.5.14``, whose experts are taken; empty: the backend's.
+    matrix_flops
+        FLOP/s that multiplications of 8-bit weights reach at most; 0: as they were measured.
 
     Returns
     -------
@@ -86,6 +89,7 @@ def assemble(
         expert_parallel=expert_parallel,
         kv_dtype=kv_dtype,
         experts_of=experts_of,
+        matrix_flops=matrix_flops,
     )
     attention = grouped(rank) if model.latent is None else latent(rank)
     dense = {**rank.once(), **attention.dense}

@@ -45,6 +45,9 @@ class Rank:
         Type of the KV cache; ``auto``: the model's.
     experts_of
         An engine and its version, ``sglang/0.5.14``, whose experts are taken; empty: the backend's.
+    matrix_flops
+        FLOP/s that multiplications of 8-bit weights reach at most, where the server's kernels are not those
+        of the table; 0: they are.
     facts
         What was taken from where, filled in as tables are read.
     """
@@ -59,6 +62,7 @@ class Rank:
     expert_parallel: bool
     kv_dtype: str = "auto"
     experts_of: str = ""
+    matrix_flops: float = 0.0
     facts: dict[str, str] = field(default_factory=dict)
 
     def table(self, file: str) -> pl.DataFrame:
@@ -138,6 +142,15 @@ class Rank:
 
         Between measured widths lines are drawn, first over the outputs and then over the inputs.
         """
+        found = self._interpolated(inputs, outputs, dtype)
+        if not self.matrix_flops or (dtype or self.model.matrix_dtype) != "fp8":
+            return found
+        row = 2.0 * inputs * outputs / self.matrix_flops
+        return Curve(
+            found.at, tuple(max(each, n * row) for n, each in zip(found.at, found.seconds, strict=True))
+        )
+
+    def _interpolated(self, inputs: int, outputs: int, dtype: str | None) -> Curve:
         measured = self._measured(self._type(dtype))
         by_inputs: dict[int, list[int]] = {}
         for n, k in measured:

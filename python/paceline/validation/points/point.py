@@ -61,7 +61,8 @@ class Server:
         With ``prefill``, the link between instances that is assumed, a port a GPU, where the data do not say
         which it is.
     max_num_seqs, max_num_batched_tokens
-        The scheduler's limits; None: the engine's defaults.
+        The scheduler's limits; None: the engine's defaults. With ``prefill``, the former is that of instances
+        that decode.
     receive_interval
         Steps from one receipt of arrivals to the next.
     mixed_chunk
@@ -73,6 +74,13 @@ class Server:
         Whose kernels TensorRT-LLM's experts run in; empty: not known.
     prompt_graphs
         Whether steps with prompts run in CUDA graphs.
+    matrix_flops
+        FLOP/s that 8-bit matrices outside experts reach at most, where the tables have other kernels; 0: they
+        have those of the server.
+    expert_token_s
+        Seconds of a layer's experts for each token, at least, where the tables have faster kernels.
+    step_s
+        Seconds of each step beyond those of the engine's host.
     cold_s
         Seconds until a server that has just started is ready for the first prompts of a closed loop.
     num_blocks
@@ -107,6 +115,9 @@ class Server:
     batch_wait: tuple[int, float] = (0, 0.0)
     moe_backend: str = ""
     prompt_graphs: bool = False
+    matrix_flops: float = 0.0
+    expert_token_s: float = 0.0
+    step_s: float = 0.0
     cold_s: float = 0.0
     num_blocks: int | None = None
     memory: float | None = None

@@ -13,7 +13,7 @@ from paceline.deployment import Cluster
 from paceline.errors import PacelineError
 from paceline.policy import Policy
 from paceline.replaying import replay
-from paceline.validation.points.point import METRICS, Point
+from paceline.validation.points.point import METRICS, Point, Server
 from paceline.validation.points.serving import COSTS, Cost
 
 __all__ = ["Predicted", "predict_point"]
@@ -85,6 +85,8 @@ def predict_point(
     tokens = frontend_token_s * load.trace.mean_prompt_tokens
     cluster = replace(cluster, frontend_s=cluster.frontend_s + tokens) if tokens else cluster
     rows = _cold(replay(load.trace, cluster, policy, clients=load.clients).requests, point.server.cold_s)
+    if point.server.prefill:
+        rows = _from_decode(rows, point.server)
     done = rows.filter(pl.col("finish").is_not_null())
     lost = 1 - len(done) / len(rows)
     if lost > _LOST:
@@ -110,6 +112,25 @@ def _cold(rows: pl.DataFrame, cold_s: float) -> pl.DataFrame:
     later = pl.when(pl.col("arrival") == pl.col("arrival").min()).then(cold_s).otherwise(0.0)
     waits = [(pl.col(metric) + later).alias(metric) for metric in ("ttft", "e2e")]
     return rows.with_columns(*waits, pl.col("finish") + cold_s)
+
+
+def _from_decode(rows: pl.DataFrame, server: Server) -> pl.DataFrame:
+    """Return requests whose client has its first token from the instance that decodes.
+
+    So it is behind vLLM's proxies, which drop what the prefill answered, and behind Dynamo: the token is
+    there once the KV has been received and the request has a seat. SGLang sends it then
+    (``process_batch_result_prebuilt``); vLLM and TensorRT-LLM as the first step on that instance ends. Under
+    SGLang the prefill waits until the instance that decodes has received the request, too, which it does
+    every few steps.
+    """
+    others = pl.col("output_tokens").cast(pl.Float64) - 1.0
+    waits = ["transfer", "received_wait"] + ([] if server.engine == "sglang" else ["first_decode"])
+    later = sum((pl.col(name).fill_null(0.0) for name in waits), start=pl.lit(0.0))
+    rows = rows.with_columns(ttft=pl.col("ttft") + later)
+    rows = rows.with_columns(tpot=pl.when(others > 0.0).then((pl.col("e2e") - pl.col("ttft")) / others))
+    steps = server.receive_interval if server.receive_interval > 1 else 0
+    wait = steps * pl.col("tpot").fill_null(0.0)
+    return rows.with_columns((pl.col(name) + wait).alias(name) for name in ("ttft", "e2e"))
 
 
 def _steady(rows: pl.DataFrame) -> tuple[pl.DataFrame, float]:

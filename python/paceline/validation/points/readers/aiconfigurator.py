@@ -10,13 +10,14 @@ from typing import NamedTuple
 from paceline.validation.points.names import gpu_of, model_of, trtllm_version
 from paceline.validation.points.point import Engine, Point, Server, Split
 from paceline.validation.points.readers.inferencex import NETWORKS
+from paceline.validation.points.readers.recipes import seats_of
 from paceline.validation.points.readers.scripts import (
     Flags,
     Run,
     as_computed,
-    deals_out,
     fitted_on,
     flags_of,
+    settled,
     version_of,
 )
 from paceline.validation.points.readers.splits import by_recipe, split_of
@@ -127,11 +128,12 @@ def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
     engine, concurrency = _ENGINES[row["backend"]], row["concurrency"]
     load = (row["isl"], row["osl"], concurrency)
     date = str(row.get("measured_date") or "")
-    run = Run(engine, model, gpu, gpus, split.expert_parallel, *load, version, date, not (prefill or sweep))
-    run = run._replace(dealt=split.expert_parallel or deals_out(run))
+    scripted, ranks = not (prefill or sweep), split.data_parallel
+    run = settled(Run(engine, model, gpu, gpus, split.expert_parallel, *load, version, date, scripted, ranks))
     fitted = _sweep_fitted(engine, version) if sweep else fitted_on(engine, version, model.name, gpu)
     fitted = "" if prefill else fitted
     flags = _sweep_flags(key, precision, row) if sweep else flags_of(run)
+    flags = flags._replace(max_num_seqs=seats_of(run, prefill, decode)) if prefill else flags
     return Point(
         id=place,
         server=Server(
@@ -139,8 +141,8 @@ def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
             version=version_of(run),
             model=as_computed(run),
             gpu=gpu,
-            tensor_parallel=split.tensor_parallel,
-            data_parallel=split.data_parallel,
+            tensor_parallel=gpus // run.ranks,
+            data_parallel=run.ranks,
             expert_parallel=run.dealt,
             instances=prefill + decode,
             prefill=prefill,
@@ -157,7 +159,7 @@ def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
             least=1.0 if sweep else 0.8,
         ),
         measured=measured,
-        in_flight=concurrency / decode / split.data_parallel,
+        in_flight=concurrency / decode / run.ranks,
         fitted=fitted,
     )
 

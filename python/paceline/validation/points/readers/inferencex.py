@@ -7,12 +7,13 @@ from typing import Literal
 
 from paceline.validation.points.names import engine_version, gpu_of, model_of, trtllm_version
 from paceline.validation.points.point import Engine, Point, Server, Split
+from paceline.validation.points.readers.recipes import seats_of
 from paceline.validation.points.readers.scripts import (
     Run,
     as_computed,
-    deals_out,
     fitted_on,
     flags_of,
+    settled,
     version_of,
 )
 from paceline.validation.points.readers.splits import by_recipe, split_of
@@ -76,9 +77,10 @@ def _point(place: str, row: Row) -> Point:
     version = engine_version(row["image"])
     version = trtllm_version(version) if engine == "trtllm" else version
     load = (row["isl"], row["osl"], row["conc"])
-    run = Run(engine, model, gpu, gpus, dealt, *load, version, str(row.get("date") or ""), not prefill)
-    run = run._replace(dealt=dealt or deals_out(run))
+    date, ranks = str(row.get("date") or ""), split.data_parallel
+    run = settled(Run(engine, model, gpu, gpus, dealt, *load, version, date, not prefill, ranks))
     flags = flags_of(run)
+    flags = flags._replace(max_num_seqs=seats_of(run, prefill, decode)) if prefill else flags
     return Point(
         id=place,
         server=Server(
@@ -86,8 +88,8 @@ def _point(place: str, row: Row) -> Point:
             version=version_of(run),
             model=as_computed(run),
             gpu=gpu,
-            tensor_parallel=split.tensor_parallel,
-            data_parallel=split.data_parallel,
+            tensor_parallel=gpus // run.ranks,
+            data_parallel=run.ranks,
             expert_parallel=run.dealt,
             instances=prefill + decode,
             prefill=prefill,
@@ -110,7 +112,7 @@ def _point(place: str, row: Row) -> Point:
             throughput=None if prefill or throughput is None or statistic == "median" else throughput * gpus,
         ),
         statistic=statistic,
-        in_flight=row["conc"] / decode / split.data_parallel,
+        in_flight=row["conc"] / decode / run.ranks,
         fitted="" if prefill else fitted_on(engine, version, model.name, gpu),
         mean_tpot=row["mean_tpot"],
     )

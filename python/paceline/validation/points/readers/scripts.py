@@ -12,17 +12,52 @@ from typing import NamedTuple
 from paceline.model import Model
 from paceline.validation.points.point import Engine
 
-__all__ = ["Flags", "Run", "as_computed", "deals_out", "fitted_on", "flags_of", "version_of"]
+__all__ = [
+    "Flags",
+    "Run",
+    "as_computed",
+    "deals_out",
+    "fitted_on",
+    "flags_of",
+    "ranks_of",
+    "settled",
+    "version_of",
+]
 
 #: TensorRT-LLM of DeepSeek in 2025 (``.github/configs/nvidia-master.yaml``, of all GPUs).
 _TRTLLM_2025 = "1.1.0rc2.post2"
+#: That of Dynamo's image of 2025 (``tensorrtllm-runtime:0.5.1-rc0``), by its support matrix.
+_DYNAMO_2025 = "1.1.0rc5"
 
 
 #: Seconds that the first requests of a run of InferenceX wait more than later ones, where weights are in FP8
-#: or NVFP4, whose kernels are compiled or tuned as shapes are first used. Where its data have both, the
-#: replay was 20% short in the mean TTFT of 87 points of SGLang, and 4% in the median; 25% and 2% in 64 of
-#: DeepSeek under TensorRT-LLM; and in neither of gpt-oss-120b. Fitted to the mean: 0.2 to 0.4 s by engine.
+#: or NVFP4. Where its data have both, the replay was 20% short in the mean TTFT of 87 points of SGLang, and
+#: 4% in the median; 25% and 2% in 64 of DeepSeek under TensorRT-LLM; and in neither of gpt-oss-120b. Fitted
+#: to the mean: 0.2 to 0.4 s by engine. Runs since February 2026, whose client warms the server up, ask for as
+#: much.
 _COLD_S = 0.3
+#: The same under TensorRT-LLM on H200 before the client sent twice the requests in flight as a warm-up (pull
+#: request 480 of 17 January 2026, to be merged ten days later): 1 to 1.8 s with four requests in flight, 3 to
+#: 6 with 64. Later runs wait 0.2 s.
+_COLD_H200_S, _WARMED_UP = 2.0, "2026-01-27"
+#: FLOP/s of FP8 matrices in SGLang on Blackwell. Scripts and recipes turn DeepGEMM off and FlashInfer's
+#: kernel on (``SGL_ENABLE_JIT_DEEPGEMM=false``, ``SGLANG_ENABLE_FLASHINFER_GEMM=true``), and the tables are
+#: of DeepGEMM. SGLang's pull request 13528 measured both on Blackwell: 24,576 x 7,168 weights take FlashInfer
+#: 826 and 1,633 us for 1,024 and 2,048 tokens, which are 437 and 442 TFLOP/s, and DeepGEMM 146 and 260 us.
+_FLASHINFER_FLOPS = 440e12
+#: From this day on rows have how experts and attention are split.
+_SPLITS_RECORDED = "2025-11-13"
+#: Seconds of a layer's experts for a token in DeepGEMM's of TensorRT-LLM 1.1.0rc2, which the tables of
+#: 1.3.0rc20 have faster. Fitted to TTFT of half of 28 points of prompts of 8,192 tokens on eight B200s.
+_EARLY_DEEPGEMM_S = 0.4e-6
+#: Seconds of a step of DeepSeek in FP8 under TensorRT-LLM 1.1 that neither its host nor the tables of 1.3
+#: have: on H200 and on B200 alike, and in NVFP4 none. Kernels that quantise activations before each matrix
+#: would be so many.
+_EARLY_FP8_STEP_S = 2.5e-3
+#: ``timeout_iters`` of ``attention_dp_config`` in InferenceX's scripts of 2025 for DeepSeek under
+#: TensorRT-LLM.
+_BALANCE_STEPS = 60
+_BLACKWELL = ("b200", "b300", "gb200", "gb300")
 
 
 class Run(NamedTuple):
@@ -42,6 +77,8 @@ class Run(NamedTuple):
         When it was measured, as ``2025-11-13``; empty if the data do not say.
     scripted
         Whether these scripts ran it: not NVIDIA's sweeps, nor Dynamo's recipes of prefill apart.
+    ranks
+        Ranks of attention.
     """
 
     engine: Engine
@@ -55,6 +92,7 @@ class Run(NamedTuple):
     version: str = ""
     date: str = ""
     scripted: bool = True
+    ranks: int = 1
 
     @property
     def deepseek(self) -> bool:
@@ -97,6 +135,12 @@ class Flags(NamedTuple):
         TensorRT-LLM's ``batch_wait_timeout_iters`` and ``batch_wait_max_tokens_ratio``.
     prompt_graphs
         Whether prompts run in CUDA graphs: TensorRT-LLM's ``enable_piecewise_cuda_graph``.
+    matrix_flops
+        What ``SGLANG_ENABLE_FLASHINFER_GEMM`` makes of FP8 matrices. See :data:`_FLASHINFER_FLOPS`.
+    expert_token_s
+        No flag: what experts take for a token. See :data:`_EARLY_DEEPGEMM_S`.
+    step_s
+        No flag: what a step takes besides. See :data:`_EARLY_FP8_STEP_S`.
     cold_s
         No flag: what the first requests of a run wait until kernels are there. See :data:`_COLD_S`.
     """
@@ -110,6 +154,9 @@ class Flags(NamedTuple):
     moe_backend: str = ""
     batch_wait: tuple[int, float] = (0, 0.0)
     prompt_graphs: bool = False
+    matrix_flops: float = 0.0
+    expert_token_s: float = 0.0
+    step_s: float = 0.0
     cold_s: float = 0.0
 
 
@@ -142,7 +189,8 @@ def version_of(run: Run) -> str:
     >>> version_of(run), version_of(run._replace(date="2026-05-18"))
     ('1.1.0rc2.post2', '')
     """
-    return run.version or (_TRTLLM_2025 if run.early else "")
+    apart = run.engine == "trtllm" and not run.scripted and "2025" <= run.date < "2026"
+    return run.version or (_DYNAMO_2025 if apart else _TRTLLM_2025 if run.early else "")
 
 
 def flags_of(run: Run) -> Flags:
@@ -164,14 +212,23 @@ def flags_of(run: Run) -> Flags:
     >>> flags_of(Run("vllm", Model.load("minimax-m2.5"), "b200", 8)).cold_s
     0.3
     """
-    cold = run.scripted and run.model.weight_dtype in ("fp8", "nvfp4")
-    return _by_script(run)._replace(cold_s=_COLD_S if cold else 0.0)
+    return _by_script(run)._replace(cold_s=_cold_s(run))
+
+
+def _cold_s(run: Run) -> float:
+    """Return what the first requests wait until kernels are there."""
+    if not run.scripted or run.model.weight_dtype not in ("fp8", "nvfp4"):
+        return 0.0
+    slow = (run.engine, run.gpu) == ("trtllm", "h200") and run.date < _WARMED_UP
+    return _COLD_H200_S if slow else _COLD_S
 
 
 def _by_script(run: Run) -> Flags:
     engine, gpu = run.engine, run.gpu
     if engine == "sglang" and run.deepseek:
-        return _sglang(gpu, 0 if run.four_bits else run.gpus, run.concurrency)
+        flags = _sglang(run) if run.scripted else _sglang_apart(run)
+        slow = gpu in _BLACKWELL and run.model.weight_dtype == "fp8"
+        return flags._replace(matrix_flops=_FLASHINFER_FLOPS) if slow else flags
     if engine == "trtllm" and run.deepseek:
         return _trtllm(run)
     if engine == "trtllm":  # gptoss_fp4_h200_trt.sh, gptoss_fp4_b200_trt.sh
@@ -202,7 +259,12 @@ def _trtllm(run: Run) -> Flags:
     if run.early:
         # Of NVFP4's two, CUTLASS and TRTLLM, the tables of the former are slower than either ran.
         backend = "CUTLASS" if run.gpu == "h200" else "" if run.four_bits else "DEEPGEMM"
-        return Flags(max_num_batched_tokens=tokens, memory=memory, kv_dtype="fp8", moe_backend=backend)
+        slow = _EARLY_DEEPGEMM_S if backend == "DEEPGEMM" else 0.0
+        # ``timeout_iters`` of ``attention_dp_config``: prompts wait until all ranks have one, or so long.
+        balance = (_BALANCE_STEPS, 1.0) if run.ranks > 1 and _seldom(run) else (0, 0.0)
+        flags = Flags(max_num_batched_tokens=tokens, memory=memory, kv_dtype="fp8", moe_backend=backend)
+        step_s = 0.0 if run.four_bits else _EARLY_FP8_STEP_S
+        return flags._replace(expert_token_s=slow, step_s=step_s, batch_wait=balance)
     tokens = max(8192, tokens)
     flags = Flags(max_num_batched_tokens=tokens, memory=memory, kv_dtype="fp8", moe_backend="CUTLASS")
     if run.gpu == "h200":
@@ -222,16 +284,32 @@ def _trtllm(run: Run) -> Flags:
     )
 
 
-def _sglang(gpu: str, tensor: int, concurrency: int) -> Flags:
-    """Return the flags of DeepSeek under SGLang; in NVFP4 with no GPUs, as they do not depend on these."""
-    if gpu == "h200":  # dsr1_fp8_h200.sh
+def _sglang(run: Run) -> Flags:
+    """Return the flags of DeepSeek under SGLang; in NVFP4 they do not depend on the GPUs."""
+    if run.gpu == "h200":  # dsr1_fp8_h200.sh
         return Flags(max_num_batched_tokens=32768, memory=0.82)
-    if tensor == 4 or gpu.startswith("gb"):  # dsr1_fp8_b200.sh, srt-slurm's low-latency.yaml of GB200
+    if run.gpus == 4 and not run.four_bits:  # dsr1_fp8_b200.sh
         return Flags(max_num_batched_tokens=8192, receive_interval=10, memory=0.95, kv_dtype="fp8")
-    interval = 30 if concurrency >= 16 else 10
-    if not tensor:  # dsr1_fp4_b200.sh, of 2025 as of 2026
+    interval = 30 if run.concurrency >= 16 else 10
+    if run.four_bits:  # dsr1_fp4_b200.sh, of 2025 as of 2026
         return Flags(max_num_batched_tokens=16384, receive_interval=interval, memory=0.85, kv_dtype="fp8")
     return Flags(max_num_batched_tokens=32768, receive_interval=interval, memory=0.82, kv_dtype="fp8")
+
+
+def _sglang_apart(run: Run) -> Flags:
+    """Return the flags of instances apart: srt-slurm's b200-fp4/1k1k-stp.yaml and b200-fp8/1k1k-stp.yaml.
+
+    Of GB200 and GB300 they are those of gb200-fp4/1k1k/low-latency.yaml, of H200 the script's of one
+    instance. A chunk would hold several prompts. But the last first token of the burst is there after as
+    many steps as there are prompts: by its ninety-ninth percentile, 43 to 74 ms for each of 920 tokens on
+    B200, GB200 and GB300. So a step has the tokens of one.
+    """
+    chunk = min(8192, run.prompt)
+    if run.gpu.startswith("gb"):
+        return Flags(max_num_batched_tokens=chunk, receive_interval=10, memory=0.95, kv_dtype="fp8")
+    if run.gpu == "h200":
+        return Flags(max_num_batched_tokens=chunk, memory=0.82)
+    return Flags(max_num_batched_tokens=chunk, memory=0.85, kv_dtype="fp8")
 
 
 def _minimax(run: Run) -> Flags:
@@ -250,8 +328,11 @@ def deals_out(run: Run) -> bool:
     """Whether a script has ranks hold whole experts where the data have each of them split.
 
     minimaxm2.5_fp8_h200.sh, and minimaxm2.5_fp8_b200.sh before vLLM 0.19, set ``--enable-expert-parallel``
-    for one rank of experts, too. Rows of November 2025 do not have TensorRT-LLM's ``--ep_size``, which is
-    ``--tp_size`` for DeepSeek in FP8 by its configuration ("For all sequence lengths, EP=TP").
+    for one rank of experts, too. Rows of 2 to 10 November 2025 do not have ``--ep_size`` of TensorRT-LLM and
+    SGLang. It is ``--tp_size`` for DeepSeek in FP8 by the configuration ("For all sequence lengths, EP=TP"),
+    in NVFP4 under SGLang by dsr1_fp4_b200_docker.sh (``--enable-ep-moe``), under TensorRT-LLM by lengths and
+    load (dsr1_fp4_b200_trt_slurm.sh), and for gpt-oss-120b on H200, whose later rows have it and the same
+    TPOT to 1%.
 
     Examples
     --------
@@ -259,9 +340,43 @@ def deals_out(run: Run) -> bool:
     >>> [deals_out(run._replace(version=version)) for version in ("0.17.0", "0.19.0")]
     [True, False]
     """
-    early = run.gpu == "b200" and run.version[:4] in ("0.16", "0.17", "0.18")
-    minimax = run.engine == "vllm" and run.model.name == "minimax-m2.5"
-    return (minimax and (run.gpu == "h200" or early)) or (run.early and not run.four_bits)
+    if run.model.name == "minimax-m2.5" and run.engine == "vllm":
+        return run.gpu == "h200" or (run.gpu == "b200" and run.version[:4] in ("0.16", "0.17", "0.18"))
+    if not run.scripted or run.gpus == 1:
+        return False
+    if run.engine == "trtllm" and run.model.name == "gpt-oss-120b":
+        return run.gpu == "h200"
+    if run.deepseek and run.four_bits:
+        return "2025" <= run.date < _SPLITS_RECORDED and (run.engine == "sglang" or _trtllm_dealt(run))
+    return run.early
+
+
+def ranks_of(run: Run) -> bool:
+    """Whether each GPU is a rank of attention where the data do not say so.
+
+    TensorRT-LLM's rows of DeepSeek in NVFP4 of 2 November 2025 do not; those of the 13th do, of the same
+    loads and with the same TPOT to 1%.
+    """
+    most = {(8192, 1024): 64, (1024, 1024): 256}.get((run.prompt, run.output))
+    unsaid = run.engine == "trtllm" and run.early and run.four_bits and run.date < _SPLITS_RECORDED
+    return unsaid and most is not None and run.concurrency >= most
+
+
+def settled(run: Run) -> Run:
+    """Return a run with the split that its script has where the data do not say it."""
+    if run.ranks == 1 and ranks_of(run):
+        return run._replace(ranks=run.gpus, dealt=True)
+    return run._replace(dealt=run.dealt or deals_out(run))
+
+
+def _seldom(run: Run) -> bool:
+    """Whether a rank gets a prompt less often than prompts are let pass that wait for other ranks."""
+    return 0.9 * run.output * run.ranks > _BALANCE_STEPS * run.concurrency
+
+
+def _trtllm_dealt(run: Run) -> bool:
+    least = {(1024, 1024): 16, (1024, 8192): 32, (8192, 1024): 0}.get((run.prompt, run.output))
+    return run.early and least is not None and run.concurrency >= least
 
 
 def fitted_on(engine: Engine, version: str, model: str, gpu: str) -> str:
