@@ -46,8 +46,8 @@ class Rows:
 
     @property
     def before_instance_s(self) -> Floats:
-        """Seconds from each arrival to its instance: the front end, the prediction, and the router's hold."""
-        return self.seconds("prediction") + self.seconds("held") + self.frontend_s
+        """Seconds from each arrival to its instance: front end, prediction, router and acceptance."""
+        return sum(map(self.seconds, ("prediction", "held", "acceptance_wait")), start=self.frontend_s)
 
     @cached_property
     def frontend_s(self) -> float:

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::calendar::Calendar;
 use super::known::Known;
+use super::live_migration::Reservation;
 use super::roles::{Cause, FlipRecord, Flipping, Roles};
 use crate::collections::Column;
 use crate::error::Error;
@@ -42,6 +43,8 @@ pub(super) struct Cluster {
     with_pulls: Vec<usize>,
     /// Instances that have started the last step of a prompt since the engine last asked.
     with_last_steps: Vec<usize>,
+    /// Requests that arrived since the engine last asked, and were offered to their targets first.
+    announced: Vec<Reservation>,
     /// Requests sent to each instance and not finished.
     outstanding: Vec<u64>,
     /// Requests that finished, were rejected or cancelled, or gave up.
@@ -53,7 +56,7 @@ pub(super) struct Cluster {
 }
 
 crate::checkpoint::checkpointed!(Cluster {
-    values: trace, calendar, free, with_pulls, with_last_steps, outstanding, settled, events;
+    values: trace, calendar, free, with_pulls, with_last_steps, announced, outstanding, settled, events;
     parts: instances, recorder, roles, known;
 });
 
@@ -112,6 +115,7 @@ impl Cluster {
             free: Vec::new(),
             with_pulls: Vec::new(),
             with_last_steps: Vec::new(),
+            announced: Vec::new(),
             outstanding: vec![0; n],
             settled: 0,
             events: Events::default(),

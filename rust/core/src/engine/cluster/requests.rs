@@ -163,6 +163,13 @@ impl Cluster {
         }
     }
 
+    /// Writes that requests wait for their targets to accept them as the replay stops.
+    pub(in crate::engine) fn halt_announced(&mut self, waiting: impl Iterator<Item = RequestNumber>) {
+        for request in waiting {
+            self.recorder.columns.status[request.index()] = Status::Waiting as u8;
+        }
+    }
+
     /// A reading of each instance at `now`, all events of which have been handled.
     pub(in crate::engine) fn readings(&mut self, now: Ticks) -> impl Iterator<Item = Reading> + '_ {
         let Self { instances, roles, trace, recorder, .. } = self;

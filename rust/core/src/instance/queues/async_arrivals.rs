@@ -16,7 +16,7 @@ use crate::time::Ticks;
 use crate::trace::RequestNumber;
 
 /// The arrivals and the freed blocks that the step decided ahead does not see.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct AsyncArrivals {
     /// Requests that arrived since the latest step started, with their arrivals.
     arrived: VecDeque<(Ticks, Queued)>,
@@ -29,8 +29,21 @@ pub(crate) struct AsyncArrivals {
     computed: Vec<Slot>,
     /// Requests whose prompts continue, and of which the step that ends has computed a chunk to insert.
     continuing: Vec<Slot>,
-    /// When the latest step started.
+    /// When the latest step started; [`Ticks::MAX`] if none is in progress.
     started: Ticks,
+}
+
+impl Default for AsyncArrivals {
+    fn default() -> Self {
+        Self {
+            arrived: VecDeque::new(),
+            deferred: Vec::new(),
+            seats: 0,
+            computed: Vec::new(),
+            continuing: Vec::new(),
+            started: Ticks::MAX,
+        }
+    }
 }
 
 impl AsyncArrivals {
