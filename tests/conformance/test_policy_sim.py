@@ -63,7 +63,8 @@ def configuration(log: DecisionLog, until: int | None) -> dict[str, Any]:
         instances = [{**sglang_apart.instance(log), "cost": cost}, sglang_apart.other(log)]
         return {"instances": instances, "until": until, **sglang_apart.cluster(log)}
     if log.kind == "sglang-pair":
-        instances = [{**of(log), "cost": cost} for of in (sglang_pair.instance, sglang_pair.other)]
+        several = [sglang_pair.instance(log), *sglang_pair.others(log)]
+        instances = [{**one, "cost": cost} for one in several]
         return {"instances": instances, "until": until, **sglang_pair.cluster(log)}
     rules = {"on_arrival": {"rule": "round_robin"}, "on_prefilled": None, "on_answering": None, "every": []}
     instances = [{**KINDS[log.kind].instance(log), "cost": cost}]
@@ -188,6 +189,8 @@ def copies(outcome: Outcome) -> list[list[Any]]:
 def compare(file: Path, most: int | None) -> None:
     """Replay a log's workload, and compare its steps or the first ``most`` of them."""
     log = read_log(file)
+    # A log of several instances has the steps of one after those of another.
+    most = None if log.kind == "sglang-pair" else most
     until: int | None = log.steps[most][0] if most and most < len(log.steps) else None
     if until is not None and log.kind == "vllm-pipeline":
         # Batches of earlier steps are still under way then.

@@ -73,7 +73,8 @@ def check(log: DecisionLog, *, leap: bool) -> Difference | None:
         ours = vllm_offload.merged(records, tier)
         copies = _compare_jobs(vllm_offload.jobs(tier), log.jobs)
     elif log.kind == "sglang-pair":
-        ours = sglang_pair.steps(log, [records, json.loads(outcome.decisions(1))])
+        several = range(1, 1 + log.engine.get("decodes", 1))
+        ours = sglang_pair.steps(log, [records, *(json.loads(outcome.decisions(index)) for index in several)])
     elif log.kind == "sglang-hicache":
         ours = sglang_hicache.steps(log, records, json.loads(outcome.tier(0)))
     else:
@@ -104,7 +105,7 @@ def replayed(log: DecisionLog, *, leap: bool) -> _core.Outcome:
         instances.append(sglang_apart.other(log))
         parts = sglang_apart.cluster(log)
     if log.kind == "sglang-pair":
-        instances.append({**sglang_pair.other(log), "cost": cost})
+        instances += [{**one, "cost": cost} for one in sglang_pair.others(log)]
         parts = sglang_pair.cluster(log)
     return _native.run(instances, columns, leap=leap, record_decisions=True, **parts)
 

@@ -134,6 +134,7 @@ class _SglangPair(msgspec.Struct):
     prefill: _Sglang
     decode: _SglangDecode
     transfer_ns: Annotated[int, msgspec.Meta(ge=1, le=10**10)]
+    decodes: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
 
 
 class _SglangHicache(_Sglang, kw_only=True):
@@ -185,7 +186,7 @@ class _File(msgspec.Struct):
     log: _Decisions
 
 
-_SETTINGS: Final[dict[str, type[_Engine | _Sglang]]] = {
+_SETTINGS: Final[dict[str, type[_Engine | _Sglang | _SglangPair]]] = {
     "vllm": _Vllm,
     "vllm-spec": _VllmSpec,
     "vllm-offload": _VllmOffload,

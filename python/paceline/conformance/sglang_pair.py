@@ -1,7 +1,7 @@
-"""Logs of two instances of SGLang, one that prefills and one that decodes: conversion of settings and steps.
+"""Logs of an instance of SGLang that prefills and of some that decode: conversion of settings and steps.
 
-Requests are offered to the instance that decodes as they arrive (``--disaggregation-decode-allocation-policy
-early``).
+Requests are offered to those that decode, in turn, as they arrive
+(``--disaggregation-decode-allocation-policy early``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from paceline.conformance import sglang, sglang_apart
 from paceline.conformance.log import DecisionLog
 
-__all__ = ["FIELDS", "cluster", "columns", "instance", "other", "steps"]
+__all__ = ["FIELDS", "cluster", "columns", "instance", "others", "steps"]
 
 FIELDS = ("instance", *sglang.FIELDS)
 _ROLES = ("prefill", "decode")
@@ -28,13 +28,13 @@ def instance(log: DecisionLog) -> dict[str, Any]:
     return sglang_apart.instance(_of(log, "prefill"))
 
 
-def other(log: DecisionLog) -> dict[str, Any]:
-    """Return the configuration of the instance that decodes."""
-    return sglang_apart.instance(_of(log, "decode"))
+def others(log: DecisionLog) -> list[dict[str, Any]]:
+    """Return the configurations of the instances that decode."""
+    return [sglang_apart.instance(_of(log, "decode")) for _ in range(log.engine.get("decodes", 1))]
 
 
 def cluster(log: DecisionLog) -> dict[str, Any]:
-    """Return how requests go from one to the other."""
+    """Return how requests go from one to the others."""
     engine = {**log.engine["decode"], "disaggregation": "decode", "transfer_ns": log.engine["transfer_ns"]}
     given = sglang_apart.cluster(dataclasses.replace(log, engine=engine))
     picked = [{"rule": "round_robin", "within": [pool]} for pool in range(2)]
@@ -42,6 +42,7 @@ def cluster(log: DecisionLog) -> dict[str, Any]:
     return {
         **given,
         "routing": {**given["routing"], **routing},
+        "roles": [0, *[1] * log.engine.get("decodes", 1)],
         "handover": {**given["handover"], "offer": "arrival"},
     }
 
@@ -53,7 +54,7 @@ def columns(log: DecisionLog) -> dict[str, Any]:
 
 
 def steps(log: DecisionLog, records: list[list[dict[str, Any]]]) -> list[list[Any]]:
-    """Return the steps of both instances in the form of the log: those that prefill first."""
+    """Return the steps of all instances in the form of the log, one instance after another."""
     of_each = [sglang.steps(log, of) for of in records]
     # Steps that are not decided ahead have no moment of that.
     return [[index, *step, *[None] * (5 - len(step))] for index, of in enumerate(of_each) for step in of]

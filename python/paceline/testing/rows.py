@@ -47,7 +47,8 @@ class Rows:
     @property
     def before_instance_s(self) -> Floats:
         """Seconds from each arrival to its instance: front end, prediction, router and acceptance."""
-        return sum(map(self.seconds, ("prediction", "held", "acceptance_wait")), start=self.frontend_s)
+        routed = self.seconds("prediction") + self.seconds("held") + self.frontend_s
+        return routed + self.seconds("acceptance_wait")
 
     @cached_property
     def frontend_s(self) -> float:

@@ -61,6 +61,7 @@ class Reservations:
         for one in sorted(accepted, key=lambda one: one.request.number):
             source = self.replicas[one.handover.source]
             one.request.acceptance_wait = now - one.handover.since
+            one.request.announced = source.scheduler.ranking is None
             source.arrived.append(one.request.spec)
             source.arrive(one.request, now)
         return bool(accepted)

@@ -99,7 +99,7 @@ impl Cluster {
         self.recorder.columns.acceptance_wait[request.index()] = now - since;
         self.outstanding[index] += 1;
         self.at(index).begin_step(now);
-        let end = self.at(index).arrive(request, now);
+        let end = self.at(index).arrive(request, true, now);
         self.reschedule(index, end, now);
         self.leave_if_done(index, now);
     }

@@ -41,7 +41,7 @@ impl Cluster {
     pub(in crate::engine) fn send(&mut self, row: usize, index: usize, now: Ticks) {
         self.outstanding[index] += 1;
         self.count_routed(row, index);
-        let end = self.at(index).arrive(RequestNumber(row as u32), now);
+        let end = self.at(index).arrive(RequestNumber(row as u32), false, now);
         self.reschedule(index, end, now);
         self.leave_if_done(index, now);
     }

@@ -286,7 +286,10 @@ impl Simulation {
         let asks = migrations || reactions || shares || self.arrivals.held() > 0;
         let together =
             self.can_happen.timers && (self.locked.are_together() || self.cluster.known().is_relayed(false));
-        let alone = || self.arrivals.held() == 0 && self.cluster.is_alone(index, now);
+        let alone = || {
+            let released = self.migrations.may_release(&self.cluster);
+            !released && self.arrivals.held() == 0 && self.cluster.is_alone(index, now)
+        };
         !together && (!asks || alone() && self.arrivals.next_arrival() > now)
     }
 

@@ -130,9 +130,14 @@ impl Migrations {
         self.reserved.accepted = accepted;
     }
 
+    /// Whether a request may have ended for which its target holds blocks.
+    pub(in crate::engine) fn may_release(&self, cluster: &Cluster) -> bool {
+        !self.reserved.list.is_empty() && self.reserved.ended != cluster.settled()
+    }
+
     /// Releases what is reserved for requests that have ended before they left their source. Returns whether there were any.
     pub(in crate::engine) fn release_ended(&mut self, cluster: &mut Cluster, now: Ticks) -> bool {
-        if self.reserved.list.is_empty() || self.reserved.ended == cluster.settled() {
+        if !self.may_release(cluster) {
             return false;
         }
         self.reserved.ended = cluster.settled();
