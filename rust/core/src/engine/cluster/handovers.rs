@@ -1,7 +1,6 @@
 //! Migrations and hand-overs of requests between the instances of a cluster.
 
-use super::Cluster;
-use crate::engine::live_migration::Reservation;
+use super::{Announced, Cluster};
 use crate::instance::{MigratingRequest, Origin, Pull};
 use crate::time::{NEVER, Ticks};
 use crate::trace::RequestNumber;
@@ -81,11 +80,11 @@ impl Cluster {
         let migrating = MigratingRequest::to_come(request, self.trace.prompt_tokens[row]);
         let origin = Origin { instance: source, slot: u32::MAX, left: NEVER, since: now, copied: 0 };
         let slot = self.expect(target, &migrating, origin, false, now);
-        self.announced.push(Reservation::new(request, source, (target, slot), now));
+        self.announced.push(Announced { request, source, target, slot, since: now });
     }
 
     /// Removes and returns the requests that were announced.
-    pub(in crate::engine) fn take_announced(&mut self) -> Vec<Reservation> {
+    pub(in crate::engine) fn take_announced(&mut self) -> Vec<Announced> {
         std::mem::take(&mut self.announced)
     }
 

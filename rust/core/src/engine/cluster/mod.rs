@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use super::calendar::Calendar;
 use super::known::Known;
-use super::live_migration::Reservation;
 use super::roles::{Cause, FlipRecord, Flipping, Roles};
 use crate::collections::Column;
 use crate::error::Error;
@@ -22,7 +21,7 @@ use crate::hint::rare;
 use crate::instance::{Effects, Instance, StepColumns, TierLog};
 use crate::metrics::{Columns, Event, EventKind, InstanceStats, Recorder, Sketch, StoreStats};
 use crate::time::Ticks;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// The instances of a replay, their calendar of steps, and the columns that they write.
 #[derive(Debug)]
@@ -44,7 +43,7 @@ pub(super) struct Cluster {
     /// Instances that have started the last step of a prompt since the engine last asked.
     with_last_steps: Vec<usize>,
     /// Requests that arrived since the engine last asked, and were offered to their targets first.
-    announced: Vec<Reservation>,
+    announced: Vec<Announced>,
     /// Requests sent to each instance and not finished.
     outstanding: Vec<u64>,
     /// Requests that finished, were rejected or cancelled, or gave up.
@@ -59,6 +58,21 @@ crate::checkpoint::checkpointed!(Cluster {
     values: trace, calendar, free, with_pulls, with_last_steps, announced, outstanding, settled, events;
     parts: instances, recorder, roles, known;
 });
+
+/// A request that was offered to its target as it arrived, before its prompt is queued.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Announced {
+    /// The request, by its row.
+    pub(super) request: RequestNumber,
+    /// The instance that computes its prompt.
+    pub(super) source: usize,
+    /// The instance to which it was offered.
+    pub(super) target: usize,
+    /// Its slot there.
+    pub(super) slot: u32,
+    /// When it was offered.
+    pub(super) since: Ticks,
+}
 
 /// How many events there were.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]

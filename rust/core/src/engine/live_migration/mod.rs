@@ -9,8 +9,6 @@ mod reserved;
 
 use serde::{Deserialize, Serialize};
 
-pub(super) use self::reserved::Reservation;
-
 use self::overlap::Expected;
 use self::reserved::Reservations;
 use super::cluster::Cluster;

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Delivery, Migrations, Payload};
-use crate::engine::cluster::Cluster;
+use crate::engine::cluster::{Announced, Cluster};
 use crate::engine::network::{Sent, Transfer};
 use crate::engine::transfer_log::TransferKind;
 use crate::instance::{MigratingRequest, Origin, Pull};
@@ -17,35 +17,17 @@ use crate::trace::RequestNumber;
 
 /// A request that was offered as it arrived, and has not left its source.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(in crate::engine) struct Reservation {
-    /// The request, by its row.
-    pub(super) request: RequestNumber,
-    /// The instance that computes its prompt.
-    source: usize,
-    /// The instance to which it was offered.
-    pub(super) target: usize,
-    /// Its slot there.
-    pub(super) slot: u32,
-    /// When it was offered.
-    since: Ticks,
+pub(super) struct Reservation {
+    /// The request and its two instances.
+    of: Announced,
     /// The KV that the target asked for as it accepted it; `None`: it waits for that.
     accepted: Option<Pull>,
 }
 
 impl Reservation {
-    /// An offer that is not accepted.
-    pub(in crate::engine) fn new(
-        request: RequestNumber,
-        source: usize,
-        (target, slot): (usize, u32),
-        since: Ticks,
-    ) -> Self {
-        Self { request, source, target, slot, since, accepted: None }
-    }
-
     /// The KV to send from a slot of the source, which the request leaves as `origin` says.
     pub(super) fn pull(&self, slot: u32, (since, left): (Ticks, Ticks)) -> Option<Pull> {
-        let origin = Origin { instance: self.source, slot, left, since, copied: 0 };
+        let origin = Origin { instance: self.of.source, slot, left, since, copied: 0 };
         self.accepted.map(|pull| Pull { origin, ..pull })
     }
 }
@@ -63,11 +45,11 @@ pub(super) struct Reservations {
 
 impl Reservations {
     fn place(&self, request: RequestNumber) -> Result<usize, usize> {
-        self.list.binary_search_by_key(&request, |one| one.request)
+        self.list.binary_search_by_key(&request, |one| one.of.request)
     }
 
     fn add(&mut self, reservation: Reservation) {
-        if let Err(at) = self.place(reservation.request) {
+        if let Err(at) = self.place(reservation.of.request) {
             self.list.insert(at, reservation);
         }
     }
@@ -95,7 +77,7 @@ impl Reservations {
 
     /// The requests that wait for their targets to accept them.
     pub(super) fn waiting(&self) -> impl Iterator<Item = RequestNumber> + '_ {
-        self.list.iter().filter(|one| one.accepted.is_none()).map(|one| one.request)
+        self.list.iter().filter(|one| one.accepted.is_none()).map(|one| one.of.request)
     }
 }
 
@@ -103,7 +85,7 @@ impl Migrations {
     /// Adds the requests that were offered as they arrived.
     pub(in crate::engine) fn reserve(&mut self, cluster: &mut Cluster) {
         for reservation in cluster.take_announced() {
-            self.reserved.add(reservation);
+            self.reserved.add(Reservation { of: reservation, accepted: None });
         }
     }
 
@@ -123,7 +105,7 @@ impl Migrations {
         accepted.sort_unstable();
         for request in accepted.drain(..) {
             if let Ok(at) = self.reserved.place(request) {
-                let Reservation { source, since, .. } = self.reserved.list[at];
+                let Announced { source, since, .. } = self.reserved.list[at].of;
                 cluster.send_announced((request, source), since, now);
             }
         }
@@ -143,13 +125,13 @@ impl Migrations {
         self.reserved.ended = cluster.settled();
         let mut ended = Vec::new();
         self.reserved.list.retain(|one| {
-            let stays = !cluster.is_settled(one.request);
+            let stays = !cluster.is_settled(one.of.request);
             if !stays {
                 ended.push(*one);
             }
             stays
         });
-        for &Reservation { target, slot, accepted, .. } in &ended {
+        for &Reservation { of: Announced { target, slot, .. }, accepted } in &ended {
             if accepted.is_some() {
                 cluster.release_unsent(target, slot, now);
             } else {
@@ -168,8 +150,8 @@ impl Migrations {
         cluster: &mut Cluster,
         now: Ticks,
     ) {
-        let &Reservation { request, source, target, .. } = reservation;
-        cluster.confirm(target, reservation.slot, migrating, now);
+        let Announced { request, source, target, slot: reserved, .. } = reservation.of;
+        cluster.confirm(target, reserved, migrating, now);
         let Some(pull) = reservation.pull(slot, (now, now)) else { return };
         let transfer = Transfer { source, target, payload: Payload::Kv(pull) };
         if pull.tokens == 0 && !cluster.instance(target).settings().has_states() && !self.network.is_instant()
@@ -194,7 +176,7 @@ impl Migrations {
     ) -> Option<(usize, u32)> {
         let reservation = self.reserved.remove(request)?;
         let pull = reservation.pull(slot, times)?;
-        self.send_by_layer(Delivery { pull, target: reservation.target, request }, cluster, now);
-        Some((reservation.target, reservation.slot))
+        self.send_by_layer(Delivery { pull, target: reservation.of.target, request }, cluster, now);
+        Some((reservation.of.target, reservation.of.slot))
     }
 }
