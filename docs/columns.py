@@ -33,6 +33,7 @@ _WITH = {
     "retries": "clients that send again",
     "tiered": "a prefix cache with a `Host` below it",
     "stored": "a `Store` below that",
+    "offers": "a `Handover` that offers on arrival",
 }
 
 

@@ -21,6 +21,7 @@ from paceline.conformance import (
     sglang,
     sglang_apart,
     sglang_hicache,
+    sglang_pair,
     vllm,
     vllm_offload,
     vllm_pipeline,
@@ -44,6 +45,7 @@ KINDS: dict[str, ModuleType] = {
     "sglang-radix": sglang,
     "sglang-hicache": sglang_hicache,
     "sglang-apart": sglang_apart,
+    "sglang-pair": sglang_pair,
 }
 
 
@@ -60,6 +62,10 @@ def configuration(log: DecisionLog, until: int | None) -> dict[str, Any]:
     if log.kind == "sglang-apart":
         instances = [{**sglang_apart.instance(log), "cost": cost}, sglang_apart.other(log)]
         return {"instances": instances, "until": until, **sglang_apart.cluster(log)}
+    if log.kind == "sglang-pair":
+        several = [sglang_pair.instance(log), *sglang_pair.others(log)]
+        instances = [{**one, "cost": cost} for one in several]
+        return {"instances": instances, "until": until, **sglang_pair.cluster(log)}
     rules = {"on_arrival": {"rule": "round_robin"}, "on_prefilled": None, "on_answering": None, "every": []}
     instances = [{**KINDS[log.kind].instance(log), "cost": cost}]
     return {"instances": instances, "routing": rules, "until": until, "stores": sglang_hicache.stores(log)}
@@ -74,6 +80,8 @@ def requests(log: DecisionLog) -> list[TraceRequest]:
             replace(under_sglang(0, *row), arrival=row[0] - lead, output_tokens=int(output))
             for row, output in zip(log.requests, outputs, strict=True)
         ]
+    if log.kind == "sglang-pair":
+        return [under_sglang(0, *row) for row in log.requests]
     if KINDS[log.kind] in (sglang, sglang_hicache):
         priorities = sglang.columns(log).get("priority", [0] * len(log.requests))
         several = zip(log.requests, priorities, strict=True)
@@ -119,8 +127,13 @@ def steps(log: DecisionLog, outcome: Outcome) -> list[list[Any]]:
     replica = outcome.replicas[0]
     if log.kind == "vllm-offload":
         return [row for row in map(tier_row, replica.scheduler.state.tier.steps) if counts(row)]
-    both = zip(replica.formed_steps, replica.steps, strict=True)
-    records = [record(step, row) for step, row in both]
+    of_each = [
+        [record(step, row) for step, row in zip(one.formed_steps, one.steps, strict=True)]
+        for one in outcome.replicas
+    ]
+    if log.kind == "sglang-pair":
+        return sglang_pair.steps(log, of_each)
+    records = of_each[0]
     if log.kind == "sglang-hicache":
         return sglang_hicache.steps(log, records, {"steps": [on_host(step) for step in replica.formed_steps]})
     return KINDS[log.kind].steps(log, records)
@@ -176,13 +189,16 @@ def copies(outcome: Outcome) -> list[list[Any]]:
 def compare(file: Path, most: int | None) -> None:
     """Replay a log's workload, and compare its steps or the first ``most`` of them."""
     log = read_log(file)
+    # A log of several instances has the steps of one after those of another.
+    most = None if log.kind == "sglang-pair" else most
     until: int | None = log.steps[most][0] if most and most < len(log.steps) else None
     if until is not None and log.kind == "vllm-pipeline":
         # Batches of earlier steps are still under way then.
         until = log.steps[most - 1][-1]
     config = configuration(log, until)
     assert covers(config)
-    pages = log.engine.get("block_size", log.engine.get("page_size"))
+    engine = log.engine.get("prefill", log.engine)
+    pages = engine.get("block_size", engine.get("page_size"))
     outcome = replay(config, requests(log), prefix_block_tokens=pages)
     if log.kind == "vllm-offload" and most is None:
         outcome.replicas[0].scheduler.state.tier.drain(outcome.end)

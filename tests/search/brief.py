@@ -62,6 +62,7 @@ SIMPLE: dict[str, Any] = {
     "lease": None,
     "overlap": "none",
     "reserve": None,
+    "offer": "prefilled",
     "kv_layers": 1,
     "state_blocks": 0,
     "state_bytes": 0,

@@ -16,6 +16,7 @@ from paceline.conformance import (
     sglang,
     sglang_apart,
     sglang_hicache,
+    sglang_pair,
     vllm,
     vllm_offload,
     vllm_pipeline,
@@ -38,6 +39,7 @@ _KINDS = {
     "sglang-radix": sglang,
     "sglang-hicache": sglang_hicache,
     "sglang-apart": sglang_apart,
+    "sglang-pair": sglang_pair,
 }
 
 
@@ -70,6 +72,9 @@ def check(log: DecisionLog, *, leap: bool) -> Difference | None:
         tier = json.loads(outcome.tier(0))
         ours = vllm_offload.merged(records, tier)
         copies = _compare_jobs(vllm_offload.jobs(tier), log.jobs)
+    elif log.kind == "sglang-pair":
+        several = range(1, 1 + log.engine.get("decodes", 1))
+        ours = sglang_pair.steps(log, [records, *(json.loads(outcome.decisions(index)) for index in several)])
     elif log.kind == "sglang-hicache":
         ours = sglang_hicache.steps(log, records, json.loads(outcome.tier(0)))
     else:
@@ -99,6 +104,9 @@ def replayed(log: DecisionLog, *, leap: bool) -> _core.Outcome:
         columns["arrival_ticks"] -= np.uint64(sglang_apart.lead(log))
         instances.append(sglang_apart.other(log))
         parts = sglang_apart.cluster(log)
+    if log.kind == "sglang-pair":
+        instances += [{**one, "cost": cost} for one in sglang_pair.others(log)]
+        parts = sglang_pair.cluster(log)
     return _native.run(instances, columns, leap=leap, record_decisions=True, **parts)
 
 

@@ -126,6 +126,17 @@ class _SglangApart(_Sglang, kw_only=True):
     reserved_tokens: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
 
 
+class _SglangDecode(_Sglang, kw_only=True):
+    reserved_tokens: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
+
+
+class _SglangPair(msgspec.Struct):
+    prefill: _Sglang
+    decode: _SglangDecode
+    transfer_ns: Annotated[int, msgspec.Meta(ge=1, le=10**10)]
+    decodes: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+
+
 class _SglangHicache(_Sglang, kw_only=True):
     hicache: _Hicache
 
@@ -175,7 +186,7 @@ class _File(msgspec.Struct):
     log: _Decisions
 
 
-_SETTINGS: Final[dict[str, type[_Engine | _Sglang]]] = {
+_SETTINGS: Final[dict[str, type[_Engine | _Sglang | _SglangPair]]] = {
     "vllm": _Vllm,
     "vllm-spec": _VllmSpec,
     "vllm-offload": _VllmOffload,
@@ -186,6 +197,7 @@ _SETTINGS: Final[dict[str, type[_Engine | _Sglang]]] = {
     "sglang-radix": _Sglang,
     "sglang-hicache": _SglangHicache,
     "sglang-apart": _SglangApart,
+    "sglang-pair": _SglangPair,
 }
 _SHARED: Final = tuple[_Nanoseconds, _Tokens, _Tokens, _Priority, list[_Id]]
 _PLAIN: Final = tuple[_Nanoseconds, _Tokens, _Tokens]
@@ -202,6 +214,7 @@ _REQUESTS: Final[dict[str, tuple[Any, int]]] = {
     "sglang-radix": (_IN_TREE, 5),
     "sglang-hicache": (_IN_TREE, 5),
     "sglang-apart": (_IN_TREE, 5),
+    "sglang-pair": (_IN_TREE, 5),
 }
 _WITH_PRIORITIES: Final[dict[str, Any]] = {
     "sglang": tuple[_Nanoseconds, _Tokens, _Tokens, _Priority],
@@ -218,6 +231,7 @@ _STEP_LENGTHS: Final = {
     "sglang-radix": 4,
     "sglang-hicache": 6,
     "sglang-apart": 4,
+    "sglang-pair": 6,
 }
 _COSTS: Final[dict[str, type[_Costs]]] = {
     "vllm-v0": _SwapCosts,
@@ -262,6 +276,8 @@ class DecisionLog:
     @property
     def kind(self) -> str:
         """The engine, ``vllm``, ``sglang`` or ``layered``, with a mode as in ``sglang-radix``."""
+        if "prefill" in self.engine:
+            return "sglang-pair"
         if "chunked_prefill_size" in self.engine:
             if "disaggregation" in self.engine:
                 return "sglang-apart"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
@@ -21,6 +22,7 @@ def sglang_disaggregated(
     max_running_requests: int = 2048,
     prefix_caching: bool = True,
     decode_radix_cache: bool = False,
+    decode_allocation_policy: Literal["early", "prefill_complete"] = "early",
     num_reserved_decode_tokens: int = 512,
     schedule_conservativeness: float = 1.0,
     overlap_schedule: bool = True,
@@ -42,6 +44,10 @@ def sglang_disaggregated(
     decode_radix_cache
         Whether those that decode have one (``--disaggregation-decode-enable-radix-cache``):
         they are sent what it lacks.
+    decode_allocation_policy
+        When the instance that decodes allocates the KV of a request
+        (``--disaggregation-decode-allocation-policy``): as it arrives, so that its prompt is
+        queued once that is done, or once its prompt is computed.
     num_reserved_decode_tokens
         Tokens that an acceptance leaves for each request that runs or was accepted
         (``--num-reserved-decode-tokens``).
@@ -67,13 +73,13 @@ def sglang_disaggregated(
 
     Notes
     -----
-    Source: SGLang 0.5.23, ``srt/disaggregation/prefill.py`` and ``decode.py``. Decisions of an instance of
-    either kind, with a tree and without, are those of logs that its own code made
-    (``tests/conformance/logs/sglang``). `docs/guides/disaggregation.md` says what differs: a
-    request is offered once its prompt is computed (``--disaggregation-decode-allocation-policy
-    prefill_complete``; SGLang's default is ``early``), its KV is sent in one piece, and a
-    request that is retracted computes its KV again where it decodes.
+    Source: SGLang 0.5.23, ``srt/disaggregation/prefill.py`` and ``decode.py``. Decisions of two instances
+    that hand requests over, and of one of either kind, with a tree and without, are those of logs that its
+    own code made (``tests/conformance/logs/sglang``). `docs/guides/disaggregation.md` says what differs:
+    the KV of a request is sent in one piece, and one that is retracted computes its KV again where it
+    decodes.
     """
+    early = decode_allocation_policy == "early"
     one, other = (
         sglang(
             chunked_prefill_size=chunked_prefill_size,
@@ -89,8 +95,10 @@ def sglang_disaggregated(
         scheduler={"prefill": prefills_alone(one), "decode": other},
         pools=Pools(prefill=prefill, decode=decode),
         on_arrival=round_robin(within="prefill"),
-        on_prefilled=round_robin(within="decode"),
-        handover=handover_of(num_reserved_decode_tokens),
+        decode_on_arrival=round_robin(within="decode"),
+        handover=dataclasses.replace(
+            handover_of(num_reserved_decode_tokens), offer="arrival" if early else "prefilled"
+        ),
     )
 
 

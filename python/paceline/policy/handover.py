@@ -14,6 +14,7 @@ from paceline.policy.value import Value
 __all__ = ["Handover"]
 
 Overlap: TypeAlias = Literal["none", "layers"]
+Offered: TypeAlias = Literal["prefilled", "arrival"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -44,6 +45,11 @@ class Handover(Value):
         (``decode_on_arrival``) is offered to it as the last step of its prompt starts,
         and the KV of each layer is sent once that step has computed it. ``"none"``: a
         request is offered, and its KV sent, once its prefill has ended.
+    offer
+        ``"arrival"``: a request is offered as it arrives to the instance that is picked for its
+        decode (``decode_on_arrival``). Its prompt is queued once that has blocks for it, so that
+        prompts wait where memory for their decodes is short, and no KV waits for its target.
+        ``"prefilled"``: a request is offered as ``overlap`` says.
     reserve_tokens
         Tokens that an acceptance leaves free for each request that runs on the target or
         was accepted there, and for the one that is accepted; at least so many that the
@@ -84,6 +90,7 @@ class Handover(Value):
     most_held: float | None = None
     lease: float | None = 480.0
     overlap: Overlap = "none"
+    offer: Offered = "prefilled"
     reserve_tokens: int | None = None
     reserve_clip: int = 4096
 
@@ -111,5 +118,6 @@ class Handover(Value):
             "most_held": self.most_held,
             "lease": None if self.lease is None else round(self.lease * ticks_per_s),
             "overlap": self.overlap,
+            **({} if self.offer == "prefilled" else {"offer": self.offer}),
             **({} if self.reserve_tokens is None else {"reserve": reserve}),
         }

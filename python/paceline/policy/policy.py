@@ -207,6 +207,15 @@ class Policy(Value):
                 f"overlap of a Handover must be 'none' without decode_on_arrival, was {overlap!r}: blocks "
                 "can be reserved during a prefill only on an instance that is picked before"
             )
+        if (
+            self.handover is not None
+            and self.handover.offer != "prefilled"
+            and self.decode_on_arrival is None
+        ):
+            raise PolicyError(
+                "offer of a Handover must be 'prefilled' without decode_on_arrival, was "
+                f"{self.handover.offer!r}: it can be offered only to an instance that is picked by then"
+            )
         check_books(self)
         check_names(self.expressions(), self.rules, self.monitors, self._names(()))
         if self.pools is not None:

@@ -139,6 +139,8 @@ def handover_to_table(handover: Handover) -> dict[str, Any]:
     table = {"most_transfers": handover.most_transfers, "most_held": handover.most_held}
     lease = math.inf if handover.lease is None else handover.lease
     overlap: dict[str, Any] = {} if handover.overlap == "none" else {"overlap": handover.overlap}
+    if handover.offer != "prefilled":
+        overlap |= {"offer": handover.offer}
     if handover.reserve_tokens is not None:
         overlap |= {"reserve_tokens": handover.reserve_tokens, "reserve_clip": handover.reserve_clip}
     return {

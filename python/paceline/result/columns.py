@@ -45,7 +45,7 @@ _NOT_CARRIED: Final = frozenset({"arrival", "prompt_tokens", "output_tokens", "p
 
 _MOMENTS: Final = frozenset({"arrival", *named("moment", "gap")})
 
-_BEFORE: Final = frozenset({"held", "prediction"})
+_BEFORE: Final = frozenset({"held", "acceptance_wait", "prediction"})
 """Parts of every request's queueing."""
 
 _PARTS: Final = frozenset(named("part")) - _BEFORE

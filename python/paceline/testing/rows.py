@@ -46,8 +46,9 @@ class Rows:
 
     @property
     def before_instance_s(self) -> Floats:
-        """Seconds from each arrival to its instance: the front end, the prediction, and the router's hold."""
-        return self.seconds("prediction") + self.seconds("held") + self.frontend_s
+        """Seconds from each arrival to its instance: front end, prediction, router and acceptance."""
+        routed = self.seconds("prediction") + self.seconds("held") + self.frontend_s
+        return routed + self.seconds("acceptance_wait")
 
     @cached_property
     def frontend_s(self) -> float:

@@ -32,7 +32,7 @@ def cluster(source: Source) -> Wire:
     offered = any(keeps_requests(one) for one in fleet) and not (tiered or piped)
     stay = any(keeps_requests(one) for one in fleet) and source.chance(0.4 if offered else 0.97)
     moves = not (piped or stay) and count > 1 and source.chance(0.65)
-    early = moves and source.chance(0.25)
+    early = moves and source.chance(0.3)
     hands_over = not (selects or ahead or piped or stay)
     overlaps = early and not any(stages.has(one["scheduler"]["stages"], "layered") for one in fleet)
     watched = not (piped or stay) and count > 1 and source.chance(0.4)
@@ -48,7 +48,9 @@ def cluster(source: Source) -> Wire:
             "every": monitors.monitors(source) if watched else [],
         },
         "roles": [source.whole(0, 2) for _ in fleet] if source.chance(0.6) else [],
-        "handover": source.maybe(0.97 if offered else 0.6, lambda: handover(source, overlaps=overlaps))
+        "handover": source.maybe(
+            0.97 if offered else 0.6, lambda: handover(source, overlaps=overlaps, early=early)
+        )
         if hands_over
         else None,
         "links": source.maybe(0.5, lambda: network(source, count)),
@@ -96,12 +98,13 @@ def _any_instance(source: Source, block_tokens: int | None) -> Wire:
     return drawn
 
 
-def handover(source: Source, *, overlaps: bool) -> Wire:
+def handover(source: Source, *, overlaps: bool, early: bool) -> Wire:
     return {
         "most_transfers": source.pick((None, None, 1, 2)),
         "most_held": source.pick((None, None, 0.05, 0.5, 1.0)),
         "lease": source.pick((None, source.ticks(1, 30), source.ticks(10, 200), source.ticks(500, 5000))),
         "overlap": source.pick(("none", "layers", "layers")) if overlaps else "none",
+        **({"offer": "arrival"} if early and source.chance(0.5) else {}),
         **({"reserve": acceptance_reserve(source)} if source.chance(0.3) else {}),
     }
 

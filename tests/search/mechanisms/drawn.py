@@ -75,7 +75,7 @@ def _of_handover(config: Wire) -> Iterator[str]:
         return
     yield "handover"
     for name, value in handover.items():
-        if value not in (None, "none"):
+        if value not in (None, "none", "prefilled"):
             yield f"handover: {name}"
 
 

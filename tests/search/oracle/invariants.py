@@ -47,7 +47,8 @@ class Table:
         self.instance = replayed.column("instance")
         self.migrations = replayed.column("migrations") or [0] * self.count
         self.transfer = replayed.column("transfer") or [0] * self.count
-        self.held = replayed.column("held") or [0] * self.count
+        held, accepted = (replayed.column(name) or [0] * self.count for name in ("held", "acceptance_wait"))
+        self.held = [one + other for one, other in zip(held, accepted, strict=True)]
         self.cancelled = self._times("cancelled_at") or [None] * self.count
         self.retries = replayed.column("sent_again") or [0] * self.count
         self.wasted = replayed.column("wasted_tokens") or [0] * self.count
@@ -225,8 +226,10 @@ def work(table: Table) -> Iterator[Failure]:
         if used["busy_ticks"] > table.end:
             yield table.broken(10, "busy time <= the time there was", None, busy=used["busy_ticks"])
         rows = [row for row in range(table.count) if table.instance[row] == index]
-        # Blocks that are reserved for a request which is called off are freed once its KV has come.
-        reserves = (table.config.get("handover") or {}).get("overlap") == "layers"
+        # Blocks that are reserved for a request which is called off are freed once its KV has come, and those
+        # of one whose prompt waits elsewhere leave none for others.
+        rules = table.config.get("handover") or {}
+        reserves = rules.get("overlap") == "layers" or rules.get("offer") == "arrival"
         if table.moved or reserves or not table.settled(rows):
             continue
         present = _measure([(table.arrival[row] + table.held[row], table.finish[row] or 0) for row in rows])

@@ -155,6 +155,10 @@ def _requests(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Fail
             waits = [getattr(request, name) for request in expected.requests]
             if waits != replayed.column(name):
                 yield Failure("reference: loads", f"{name}: {replayed.column(name)} and {waits}")
+    if (replayed.case.config.get("handover") or {}).get("offer") == "arrival":
+        waits = [request.acceptance_wait for request in expected.requests]
+        if waits != replayed.column("acceptance_wait"):
+            yield Failure("reference: acceptances", f"{replayed.column('acceptance_wait')} and {waits}")
     if replayed.case.config.get("stores"):
         fetched = [request.store_tokens for request in expected.requests]
         if fetched != replayed.column("store_tokens"):

@@ -265,6 +265,7 @@ CLUSTERED: dict[str, st.SearchStrategy[Policy]] = {
         policies.sglang_disaggregated,
         chunked_prefill_size=PAGED_CHUNKS,
         decode_radix_cache=st.booleans(),
+        decode_allocation_policy=st.sampled_from(["early", "prefill_complete"]),
         num_reserved_decode_tokens=st.sampled_from([0, 4]),
         overlap_schedule=st.booleans(),
         **POOLS,

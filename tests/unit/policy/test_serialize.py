@@ -155,6 +155,25 @@ def test_what_is_refused(text: str, message: str) -> None:
         Policy.from_toml(text)
 
 
+def test_an_offer_on_arrival_is_written_and_read_and_needs_a_target_that_is_picked_then() -> None:
+    early = policies.sglang_disaggregated()
+    assert early.handover is not None
+    assert (early.handover.offer, early.handover.to_wire()["offer"]) == ("arrival", "arrival")
+    assert Policy.from_toml(early.to_toml()) == early
+    later = policies.sglang_disaggregated(decode_allocation_policy="prefill_complete")
+    assert later.handover is not None
+    assert "offer" not in later.handover.to_wire()
+    assert "offer" not in later.to_toml()
+    with pytest.raises(PolicyError, match="decode_allocation_policy of sglang_disaggregated"):
+        policies.sglang_disaggregated(decode_allocation_policy="late")  # type: ignore[arg-type]
+    with pytest.raises(PolicyError, match="offer of a Handover must be one of"):
+        Handover(offer="late")  # type: ignore[arg-type]
+    with pytest.raises(
+        PolicyError, match="offer of a Handover must be 'prefilled' without decode_on_arrival"
+    ):
+        replace(policies.disaggregated(), handover=Handover(offer="arrival"))
+
+
 def test_a_reserve_for_accepted_requests_is_written_and_read() -> None:
     apart = policies.sglang_disaggregated(num_reserved_decode_tokens=64)
     assert apart.handover is not None

@@ -196,7 +196,7 @@ impl Config {
 mod tests {
     use super::*;
     use crate::config::{
-        Handover, Overlap, Pace, PipelineConfig, PrefixCacheConfig, PrefixTreeConfig, PromptBatch,
+        Handover, Offering, Overlap, Pace, PipelineConfig, PrefixCacheConfig, PrefixTreeConfig, PromptBatch,
         ReserveConfig,
     };
     use crate::engine::fixtures;
@@ -268,6 +268,7 @@ mod tests {
                 most_held: None,
                 lease: None,
                 overlap: Overlap::None,
+                offer: Offering::Prefilled,
                 reserve: None,
             });
         });

@@ -16,6 +16,17 @@ pub enum Overlap {
     Layers,
 }
 
+/// When a request is offered to its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offering {
+    /// Once its prefill has ended, or as the last step of it starts: see [`Overlap`].
+    #[default]
+    Prefilled,
+    /// As it arrives, to the target that is picked then. Its prompt is queued once the target has accepted it.
+    Arrival,
+}
+
 /// Tokens that an acceptance leaves for the requests that run on a target or were accepted there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,6 +52,9 @@ pub struct Handover {
     /// Which part of a transfer overlaps with the prefill.
     #[serde(default)]
     pub overlap: Overlap,
+    /// When a request is offered to its target.
+    #[serde(default)]
+    pub offer: Offering,
     /// The tokens that an acceptance leaves for others; `None`: none. An accepted request then takes a seat, and blocks for its KV
     /// alone.
     #[serde(default)]

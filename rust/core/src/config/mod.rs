@@ -42,7 +42,7 @@ pub use cluster::{InstanceConfig, Lockstep, Pace, Sync};
 pub(crate) use composition::MOST_KEYS;
 pub use entrance::{Entrance, Prediction};
 pub use eviction::{EvictionConfig, EvictionGroups};
-pub use handover::{AcceptanceReserve, Handover, Overlap};
+pub use handover::{AcceptanceReserve, Handover, Offering, Overlap};
 pub(crate) use limits::MOST_BLOCK_TOKENS;
 #[cfg(test)]
 pub(crate) use links::{LEAST_RATE, MOST_RATE};
@@ -257,6 +257,12 @@ impl Config {
 
     /// Checks that transfers overlap with prefills only where that has a meaning.
     fn check_overlap(&self) -> Result<(), Error> {
+        let arrival = self.handover.is_some_and(|handover| handover.offer == Offering::Arrival);
+        if arrival && self.routing.decode_on_arrival.is_none() {
+            let rule = "must be \"prefilled\" without routing.decode_on_arrival, was \"arrival\": a request cannot be \
+                        offered before its target is picked";
+            return Err(Error::config("handover.offer", rule));
+        }
         if self.handover.is_none_or(|handover| handover.overlap == Overlap::None) {
             return Ok(());
         }

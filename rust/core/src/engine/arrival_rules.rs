@@ -18,20 +18,40 @@ pub(super) struct ArrivalRules {
     on_arrival: Rule,
     /// Picks the instance to which it migrates once its prefill has ended, if that is picked as it arrives.
     decode: Option<Rule>,
+    /// Whether requests are offered to the instance that `decode` picked as they arrive.
+    announces: bool,
     /// By row of the trace: the instance that `decode` picked.
     targets: Column<u32>,
 }
 
 crate::checkpoint::checkpointed!(ArrivalRules {
     values: targets;
-    fixed: on_arrival, decode;
+    fixed: on_arrival, decode, announces;
 });
 
 impl ArrivalRules {
     /// The rules of a replay of so many requests.
     pub(super) fn new(on_arrival: Rule, decode: Option<Rule>, requests: usize) -> Self {
         let targets = if decode.is_some() { vec![NONE; requests].into() } else { Column::default() };
-        Self { on_arrival, decode, targets }
+        Self { on_arrival, decode, announces: false, targets }
+    }
+
+    /// Has requests offered as they arrive to the instance on which they are to decode, if `announces`.
+    pub(super) fn announcing(self, announces: bool) -> Self {
+        Self { announces, ..self }
+    }
+
+    /// Sends a request to the instance that was picked; or first offers it to the one on which it is to decode.
+    pub(super) fn send(&self, row: usize, index: usize, cluster: &mut Cluster, now: Ticks) {
+        if self.announces
+            && let Some(target) = self.target(row as u32)
+            && target != index
+        {
+            rare();
+            cluster.announce(row, index, target, now);
+        } else {
+            cluster.send(row, index, now);
+        }
     }
 
     /// Adds requests that have not arrived until there are `n`.

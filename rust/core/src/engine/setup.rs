@@ -17,7 +17,7 @@ use super::phase_routing::PhaseRouting;
 use super::roles::Roles;
 use super::router::{CALLBACK_INSTANCE_FIELDS, Decide, Router};
 use super::sampling::Sampling;
-use crate::config::{Admission, Config, Window};
+use crate::config::{Admission, Config, Offering, Window};
 use crate::error::Error;
 use crate::instance::{Acceptance, Instance, ObservedFields};
 use crate::kv::{Prefixes, SharedStore};
@@ -107,8 +107,9 @@ impl Simulation {
         let requests = trace.len();
         let mut entrance = Entrance::new(&config.entrance, sending, &mut trace);
         entrance.repeat_by(patience, &trace);
+        let announces = config.handover.is_some_and(|rules| rules.offer == Offering::Arrival);
         let rules = ArrivalRules::new(routing.on_arrival, routing.decode_on_arrival, requests);
-        let mut arrivals = Arrivals::new(rules, entrance, held);
+        let mut arrivals = Arrivals::new(rules.announcing(announces), entrance, held);
         arrivals.cancel_by(cancels);
         Ok(Self {
             can_happen,
@@ -193,6 +194,7 @@ pub(super) fn optional_columns(config: &Config, trace: &Trace, reacts: bool) -> 
         retries: patience.is_some_and(|patience| patience.retries > 0),
         tiered: config.instances.iter().any(|instance| instance.tier.is_some()),
         stored: !config.stores.is_empty(),
+        offers: config.handover.is_some_and(|rules| rules.offer == Offering::Arrival),
     }
 }
 

@@ -303,6 +303,11 @@ impl Instance {
         self.run.current().map(|run| (run.start, run.after(1)))
     }
 
+    /// Counts a request that was cancelled before it was queued here.
+    pub(crate) fn count_unqueued_cancel(&mut self) {
+        self.observers.stats.requests.cancelled += 1;
+    }
+
     /// Whether requests were accepted whose KV is to be read.
     pub(crate) fn has_pulls(&self) -> bool {
         self.transfers.has_pulls()

@@ -83,6 +83,8 @@ pub struct OptionalColumns {
     pub tiered: bool,
     /// There is a store below that memory.
     pub stored: bool,
+    /// Requests are offered to their targets as they arrive.
+    pub offers: bool,
 }
 
 /// The values of a column that is moved out of the result.
@@ -328,6 +330,8 @@ columns! {
     interrupted_prefill: Part, used;
     /// Time for which the router held it; a part of queueing.
     held: Part, holds;
+    /// Time for which its target had not accepted it, so that its prompt was not queued; a part of queueing.
+    acceptance_wait: Part, offers;
     /// Quality of experience from the target of its first token on.
     qoe: Quality, asked;
     /// Quality of experience from its first token read on.
@@ -424,6 +428,7 @@ mod tests {
             retries: true,
             tiered: true,
             stored: true,
+            offers: true,
         };
         let buffers = Columns::new(3, all).into_buffers();
         let names: Vec<_> = buffers.iter().map(|buffer| buffer.0).collect();

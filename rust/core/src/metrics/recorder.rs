@@ -56,7 +56,7 @@ impl Notice {
 }
 
 /// Counts of one request, when it finishes or the replay ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RequestTotals {
     /// Tokens yielded.
     pub(crate) generated: u32,

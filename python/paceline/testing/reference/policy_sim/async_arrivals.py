@@ -19,11 +19,12 @@ from paceline.testing.reference.policy_sim.tree_memory import DetachedBlocks
 
 
 def release_due(state: State, until: int | None) -> None:
-    """Queue the requests that had arrived by a moment; None: all."""
-    for request in state.queue.unknown.copy():
-        if until is None or request.queued_at <= until:
-            state.queue.unknown.remove(request)
-            state.queue.waiting.append(request)
+    """Queue the requests that had arrived by a moment; None: all. Announced ones come last, by arrival."""
+    due = [one for one in state.queue.unknown if until is None or one.queued_at <= until]
+    for request in sorted(due, key=lambda one: (one.announced, one.number if one.announced else 0)):
+        request.announced = False
+        state.queue.unknown.remove(request)
+        state.queue.waiting.append(request)
 
 
 def receive_all(state: State) -> bool:

@@ -116,6 +116,7 @@ class Cluster:
         self.traffic = Traffic(replicas, links, pace, handover is not None, lease, routers=self.routers)
         self.traffic.changed = self.roles.settle
         self.traffic.overlaps = bool(handover and handover.get("overlap", "none") == "layers")
+        self.traffic.announces = bool(handover and handover.get("offer", "prefilled") == "arrival")
         self._watched = 0  # when the monitors last ran
         self._most_steps = most_steps
         self.clients = Clients(requests, config.get("clients"))
@@ -139,6 +140,7 @@ class Cluster:
             or self.patience.again
             or self.held
             or self.traffic.moves
+            or self.traffic.reserved.kept
             or any(one.requests for one in self.replicas)
         )
 
@@ -367,9 +369,7 @@ class Cluster:
                 self.routers.route_both(request, decision, decode)
             if self.books is not None:
                 self.books.route(request, decision)
-            self.replicas[decision].arrived.append(request.spec)
-            self.replicas[decision].arrive(request, now)
-            self.roles.settle(now)
+            self.traffic.send(request, decision, self.decode_targets.get(request.number), now)
         if decision is AtRouter.REJECT or isinstance(decision, int):
             return True
         self._blocked |= {queue for queue in self._queues(request) if queue[0] is decision}

@@ -13,6 +13,7 @@ from paceline.testing.reference.policy_sim.links import Links, ready_layers
 from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, Transfer
+from paceline.testing.reference.policy_sim.reservations import Reservations
 from paceline.testing.reference.policy_sim.routers import Routers
 from paceline.testing.reference.policy_sim.scope import View
 
@@ -62,6 +63,7 @@ class Traffic:
 
     With ``lease``, the ticks after which an offer is withdrawn that is not accepted; None: never.
     ``overlaps``: whether requests are offered as the last step of their prompt starts, and sent by layer.
+    ``announces``: whether they are offered as they arrive.
     """
 
     replicas: list[Replica]
@@ -75,9 +77,24 @@ class Traffic:
     offered: list[Handover] = field(default_factory=list)
     reads: list[Handover] = field(default_factory=list)
     early: list[Handover] = field(default_factory=list)
+    announces: bool = False
+    reserved: Reservations = field(init=False)
     changed: Callable[[int], None] = lambda now: None
     """Called when a request has left an instance or joined one."""
     routers: Routers | None = None
+
+    def __post_init__(self) -> None:
+        """Note that no request has arrived."""
+        self.reserved = Reservations(self.replicas)
+
+    def send(self, request: Request, instance: int, target: int | None, now: int) -> None:
+        """Send a request that arrives to an instance, or offer it first to the one on which it decodes."""
+        if self.announces and target is not None and target != instance:
+            self.reserved.announce(request, instance, target, now)
+        else:
+            self.replicas[instance].arrived.append(request.spec)
+            self.replicas[instance].arrive(request, now)
+        self.changed(now)
 
     @property
     def ends(self) -> list[int]:
@@ -92,6 +109,9 @@ class Traffic:
         source = request.where
         if self.routers is not None:
             self.routers.route(request, target)
+        if (reserved := self.reserved.remove(request)) is not None:
+            self._leave_as_reserved(request, reserved, now)
+            return
         if self.hands_over:
             early = next((one for one in self.early if one.request.number == request.number), None)
             if early is not None:
@@ -121,6 +141,12 @@ class Traffic:
             target = targets.get(request.number)
             if target is None or target == source.index or request.number in known:
                 continue
+            any_offered = True
+            if (reserved := self.reserved.remove(request)) is not None:
+                reserved.since, reserved.left = now, ends
+                self.early.append(reserved)
+                self._read(reserved, now)
+                continue
             prompt = request.spec.prompt_tokens
             stand_in = Request(
                 request.index, request.spec, number=request.number, generated=1, computed=prompt
@@ -130,8 +156,17 @@ class Traffic:
             self.offered.append(handover)
             self.replicas[target].expect(handover)
             self.changed(now)
-            any_offered = True
         return any_offered
+
+    def _leave_as_reserved(self, request: Request, handover: Handover, now: int) -> None:
+        handover.since = handover.left = now
+        source = self.replicas[handover.source]
+        handover.blocks = source.leave(request, now)
+        source.outgoing.append(handover)
+        self.changed(now)
+        self.replicas[handover.target].confirm(handover, request, now)
+        self.changed(now)
+        self._read(handover, now)
 
     def _leave_as_expected(self, request: Request, handover: Handover, now: int) -> None:
         assert handover.left == now
@@ -149,6 +184,7 @@ class Traffic:
 
     def deliver(self, now: int) -> None:
         """End the transfers that end now, and begin the next stages; then end the leases."""
+        self._release_ended(now)
         for handover in [one for one in self.early if one.left == now]:
             # It ended with its first token.
             self.early.remove(handover)
@@ -187,6 +223,9 @@ class Traffic:
         """Remove a request that was cancelled; one that is in transfer leaves once it has arrived."""
         if request.place in ("moving", "receiving"):
             return
+        if self.reserved.waits(request):
+            request.left = True
+            return
         offer = next((one for one in self.offered if one.request is request), None)
         if offer is not None:
             self.offered.remove(offer)
@@ -202,37 +241,57 @@ class Traffic:
             self.replicas[target].cancel(request, now)
 
     def send_accepted(self, now: int) -> bool:
-        """Send the KV of requests accepted in steps that start now; return whether any is read at once."""
+        """Send the KV of requests accepted in steps that start now, and queue those that were offered before.
+
+        Return whether an instance may start a step because of that.
+        """
+        self._release_ended(now)
         read = False
         for target in self.replicas:
             incoming = target.scheduler.state.incoming
             accepted, incoming.accepted = incoming.accepted, []
             for handover in accepted:
+                if self.reserved.accept(handover):
+                    continue
                 self.offered.remove(handover)
                 nothing = handover.lacking == 0 and not target.state_bytes
-                source = self.replicas[handover.source]
-                kv = handover.lacking * source.kv_bytes + source.state_bytes
-                if handover.early and (incoming.at_once or nothing):
+                if not handover.early and (incoming.at_once or nothing):
                     if incoming.at_once:
-                        self.links.sent.append(kv)
-                    handover.sent = handover.ends = handover.left
-                    self.reads.append(handover)
-                elif incoming.at_once or nothing:
-                    if incoming.at_once:
-                        self.links.sent.append(kv)
+                        self.links.sent.append(self._bytes(handover))
                     handover.sent = handover.ends = now
                     self._end_read(handover, now)
                     read = True
-                elif self.overlaps:
-                    layers = ready_layers(kv, source.kv_layers, (handover.since, handover.left))
-                    handover.sent, handover.ends = self.links.book_layers(
-                        source.index, target.index, layers, now
-                    )
-                    self.reads.append(handover)
                 else:
-                    handover.sent, handover.ends = self.links.book(handover.source, target.index, kv, now)
-                    self.reads.append(handover)
-        return read
+                    self._read(handover, now)
+        queued = self.reserved.queue_accepted(now)
+        if queued:
+            self.changed(now)
+        return read or queued
+
+    def _bytes(self, handover: Handover) -> int:
+        source = self.replicas[handover.source]
+        return handover.lacking * source.kv_bytes + source.state_bytes
+
+    def _read(self, handover: Handover, now: int) -> None:
+        """Begin a transfer that ends later, or in the next round of deliveries."""
+        target, source = self.replicas[handover.target], self.replicas[handover.source]
+        kv, at_once = self._bytes(handover), target.scheduler.state.incoming.at_once
+        if at_once or (
+            (handover.early or not self.overlaps) and not handover.lacking and not target.state_bytes
+        ):
+            if at_once:
+                self.links.sent.append(kv)
+            handover.sent = handover.ends = handover.left
+        elif self.overlaps:
+            layers = ready_layers(kv, source.kv_layers, (handover.since, handover.left))
+            handover.sent, handover.ends = self.links.book_layers(source.index, target.index, layers, now)
+        else:
+            handover.sent, handover.ends = self.links.book(source.index, target.index, kv, now)
+        self.reads.append(handover)
+
+    def _release_ended(self, now: int) -> None:
+        for _ in self.reserved.release_ended():
+            self.changed(now)
 
     def act(self, action: dict[str, Any], now: int) -> None:
         """Run an action of a monitor: pair instances, and migrate a request of each pair."""

@@ -236,10 +236,11 @@ class Replica:
         self._changed = True
         self.scheduler.state.incoming.offered.remove(handover)
 
-    def release_reserved(self, handover: Handover) -> None:
-        """Free the blocks of such a request that was accepted, once its KV has been received."""
+    def release_reserved(self, handover: Handover, *, received: bool = True) -> None:
+        """Free the blocks of such a request that was accepted; ``received``: its KV has come by now."""
         stand_in, memory = handover.request, self.scheduler.memory
         self.scheduler.state.incoming.receiving.remove(stand_in)
+        stand_in.computed = stand_in.computed if received else 0
         memory.register_full(stand_in, stand_in.computed)
         self.free_sent(memory.detach_blocks(stand_in), stand_in)
 

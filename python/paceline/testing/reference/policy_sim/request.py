@@ -113,6 +113,10 @@ class Request:
     loaded_tokens, store_tokens, load_wait : int
         Tokens that were loaded from a tier for the first admission, and those of them that a store below it
         had; the time from when loads began until the request was admitted.
+    acceptance_wait : int
+        The time from its arrival, or its routing, until its target accepted it, if it was offered then.
+    announced : bool
+        Whether it was offered then, and waits for a step to be decided that sees it on its source.
     load : tuple of int or None
         When a load began, the tokens in the prefix cache, and those loaded; until the request is admitted.
     preemptions : int
@@ -174,6 +178,8 @@ class Request:
     loaded_tokens: int = 0
     store_tokens: int = 0
     load_wait: int = 0
+    acceptance_wait: int = 0
+    announced: bool = False
     load: tuple[int, int, int] | None = None
     preemptions: int = 0
     rejected: Reason | None = None

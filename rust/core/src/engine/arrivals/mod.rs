@@ -180,7 +180,7 @@ impl Arrivals {
             }
             match self.rules.decide(row, router, cluster, now)? {
                 Decision::Send(index) => {
-                    cluster.send(row, index, now);
+                    self.rules.send(row, index, cluster, now);
                     router.book(row as u32, index, cluster);
                 }
                 Decision::Hold(blocks) => {
@@ -221,10 +221,12 @@ impl Arrivals {
     }
 
     /// Cancels the next request that is cancelled by now. Returns whether there was one; and if it had been offered, which
-    /// request it is, the instance that had the offer, and where its KV is.
+    /// request it is, the instance that had the offer, and where its KV is. `awaits`: whether a request is on no instance until
+    /// its target accepts it.
     pub(super) fn cancel(
         &mut self,
         cluster: &mut Cluster,
+        awaits: impl Fn(RequestNumber) -> bool,
         now: Ticks,
     ) -> Option<(RequestNumber, Option<(usize, Origin)>)> {
         let (request, reason) = self.cancels.as_mut()?.pop(now, cluster.trace())?;
@@ -232,6 +234,10 @@ impl Arrivals {
         cluster.count_event();
         if self.held.remove(request.index(), cluster) {
             cluster.cancel_unrouted(request.index(), reason, true, now);
+            return Some((request, None));
+        }
+        if awaits(request) {
+            cluster.cancel_announced(request, reason, now);
             return Some((request, None));
         }
         Some((request, cluster.cancel(request, reason, now)))

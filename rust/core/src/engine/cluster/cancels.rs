@@ -2,7 +2,7 @@
 
 use super::Cluster;
 use crate::instance::{Cancelled, Origin};
-use crate::metrics::{Reason, Status};
+use crate::metrics::{Reason, RequestTotals, Status};
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
 
@@ -40,6 +40,22 @@ impl Cluster {
         // Others that are held may wait behind it.
         self.recorder.changes += 1;
         self.settled += 1;
+    }
+
+    /// Cancels a request that was routed, and is on no instance until its target accepts it.
+    pub(in crate::engine) fn cancel_announced(&mut self, request: RequestNumber, reason: Reason, now: Ticks) {
+        let source = self.recorder.columns.instance[request.index()] as usize;
+        self.instances[source].count_unqueued_cancel();
+        self.recorder.cancel(request.index(), reason, now);
+        self.recorder.close(request, Status::Cancelled, RequestTotals::default());
+        self.settled += 1;
+    }
+
+    /// Whether a request has ended, in whatever way.
+    pub(in crate::engine) fn is_settled(&self, request: RequestNumber) -> bool {
+        let ended = |&status: &u8| status != Status::NotArrived as u8;
+        // A request that has ended may be forgotten.
+        self.recorder.columns.status.get(request.index()).is_none_or(ended)
     }
 
     /// Cancels a request that was sent to an instance. If its KV was offered, returns the instance that had the offer, and

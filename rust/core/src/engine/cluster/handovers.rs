@@ -1,8 +1,8 @@
 //! Migrations and hand-overs of requests between the instances of a cluster.
 
-use super::Cluster;
+use super::{Announced, Cluster};
 use crate::instance::{MigratingRequest, Origin, Pull};
-use crate::time::Ticks;
+use crate::time::{NEVER, Ticks};
 use crate::trace::RequestNumber;
 
 impl Cluster {
@@ -57,18 +57,57 @@ impl Cluster {
         self.leave_if_done(index, now);
     }
 
-    /// Offers a request that has not left its source, of which `origin` says when it does. Returns its slot here.
+    /// Offers a request that has not left its source. `started`: steps that start now have started. Returns its slot here.
     pub(in crate::engine) fn expect(
         &mut self,
         index: usize,
         migrating: &MigratingRequest,
         origin: Origin,
+        started: bool,
         now: Ticks,
     ) -> u32 {
-        let (slot, end) = self.at(index).expect(migrating, origin, now);
+        let (slot, end) = self.at(index).expect(migrating, origin, started, now);
         self.reschedule(index, end, now);
         self.leave_if_done(index, now);
         slot
+    }
+
+    /// Offers a request that arrives to its target, before its prompt is queued on `source`.
+    pub(in crate::engine) fn announce(&mut self, row: usize, source: usize, target: usize, now: Ticks) {
+        self.count_routed(row, source);
+        self.recorder.columns.instance[row] = source as u32;
+        let request = RequestNumber(row as u32);
+        let migrating = MigratingRequest::to_come(request, self.trace.prompt_tokens[row]);
+        let origin = Origin { instance: source, slot: u32::MAX, left: NEVER, since: now, copied: 0 };
+        let slot = self.expect(target, &migrating, origin, false, now);
+        self.announced.push(Announced { request, source, target, slot, since: now });
+    }
+
+    /// Removes and returns the requests that were announced.
+    pub(in crate::engine) fn take_announced(&mut self) -> Vec<Announced> {
+        std::mem::take(&mut self.announced)
+    }
+
+    /// Queues an announced request, for which its target holds blocks, on its source. Steps that start now have started.
+    pub(in crate::engine) fn send_announced(
+        &mut self,
+        (request, index): (RequestNumber, usize),
+        since: Ticks,
+        now: Ticks,
+    ) {
+        self.recorder.columns.acceptance_wait[request.index()] = now - since;
+        self.outstanding[index] += 1;
+        self.at(index).begin_step(now);
+        let end = self.at(index).arrive(request, true, now);
+        self.reschedule(index, end, now);
+        self.leave_if_done(index, now);
+    }
+
+    /// Releases the blocks that are reserved for a request of which no KV was sent.
+    pub(in crate::engine) fn release_unsent(&mut self, index: usize, slot: u32, now: Ticks) {
+        let end = self.at(index).release_unsent(slot, now);
+        self.reschedule(index, end, now);
+        self.leave_if_done(index, now);
     }
 
     /// An expected request, in a slot of an instance, has left its source. Returns whether its offer is still to be accepted.

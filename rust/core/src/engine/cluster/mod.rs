@@ -21,7 +21,7 @@ use crate::hint::rare;
 use crate::instance::{Effects, Instance, StepColumns, TierLog};
 use crate::metrics::{Columns, Event, EventKind, InstanceStats, Recorder, Sketch, StoreStats};
 use crate::time::Ticks;
-use crate::trace::Trace;
+use crate::trace::{RequestNumber, Trace};
 
 /// The instances of a replay, their calendar of steps, and the columns that they write.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub(super) struct Cluster {
     with_pulls: Vec<usize>,
     /// Instances that have started the last step of a prompt since the engine last asked.
     with_last_steps: Vec<usize>,
+    /// Requests that arrived since the engine last asked, and were offered to their targets first.
+    announced: Vec<Announced>,
     /// Requests sent to each instance and not finished.
     outstanding: Vec<u64>,
     /// Requests that finished, were rejected or cancelled, or gave up.
@@ -53,9 +55,24 @@ pub(super) struct Cluster {
 }
 
 crate::checkpoint::checkpointed!(Cluster {
-    values: trace, calendar, free, with_pulls, with_last_steps, outstanding, settled, events;
+    values: trace, calendar, free, with_pulls, with_last_steps, announced, outstanding, settled, events;
     parts: instances, recorder, roles, known;
 });
+
+/// A request that was offered to its target as it arrived, before its prompt is queued.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Announced {
+    /// The request, by its row.
+    pub(super) request: RequestNumber,
+    /// The instance that computes its prompt.
+    pub(super) source: usize,
+    /// The instance to which it was offered.
+    pub(super) target: usize,
+    /// Its slot there.
+    pub(super) slot: u32,
+    /// When it was offered.
+    pub(super) since: Ticks,
+}
 
 /// How many events there were.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -112,6 +129,7 @@ impl Cluster {
             free: Vec::new(),
             with_pulls: Vec::new(),
             with_last_steps: Vec::new(),
+            announced: Vec::new(),
             outstanding: vec![0; n],
             settled: 0,
             events: Events::default(),

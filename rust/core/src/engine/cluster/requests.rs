@@ -41,7 +41,7 @@ impl Cluster {
     pub(in crate::engine) fn send(&mut self, row: usize, index: usize, now: Ticks) {
         self.outstanding[index] += 1;
         self.count_routed(row, index);
-        let end = self.at(index).arrive(RequestNumber(row as u32), now);
+        let end = self.at(index).arrive(RequestNumber(row as u32), false, now);
         self.reschedule(index, end, now);
         self.leave_if_done(index, now);
     }
@@ -160,6 +160,13 @@ impl Cluster {
         }
         for migrating in in_transfer {
             migrating.write_unfinished(&mut self.recorder);
+        }
+    }
+
+    /// Writes that requests wait for their targets to accept them as the replay stops.
+    pub(in crate::engine) fn halt_announced(&mut self, waiting: impl Iterator<Item = RequestNumber>) {
+        for request in waiting {
+            self.recorder.columns.status[request.index()] = Status::Waiting as u8;
         }
     }
 

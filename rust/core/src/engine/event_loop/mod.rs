@@ -290,7 +290,10 @@ impl Simulation {
         let asks = migrations || reactions || shares || self.arrivals.held() > 0;
         let together =
             self.can_happen.timers && (self.locked.are_together() || self.cluster.known().is_relayed(false));
-        let alone = || self.arrivals.held() == 0 && self.cluster.is_alone(index, now);
+        let alone = || {
+            let released = self.migrations.may_release(&self.cluster);
+            !released && self.arrivals.held() == 0 && self.cluster.is_alone(index, now)
+        };
         !together && (!asks || alone() && self.arrivals.next_arrival() > now)
     }
 
@@ -324,9 +327,12 @@ impl Simulation {
     /// Has the requests leave whose clients cancel them now, those that run once their step has ended.
     #[inline(never)]
     fn cancel_due(&mut self, now: Ticks) {
-        while let Some((request, offered)) = self.arrivals.cancel(&mut self.cluster, now) {
+        let Self { arrivals, cluster, migrations, .. } = self;
+        while let Some((request, offered)) =
+            arrivals.cancel(cluster, |request| migrations.awaits_acceptance(request), now)
+        {
             if let Some((target, origin)) = offered {
-                self.migrations.withdraw(target, request, &origin, &mut self.cluster, now);
+                migrations.withdraw(target, request, &origin, cluster, now);
             }
         }
         self.hear_of_ends(now);
@@ -378,7 +384,9 @@ impl Simulation {
     /// Phase 5: requests that routers hold are routed if they may go, then the requests that arrive now, in the order
     /// of the trace.
     fn route_arrivals(&mut self, now: Ticks) -> Result<(), Error> {
-        self.arrivals.route(self.reported, &mut self.cluster, &mut self.router, now)
+        self.arrivals.route(self.reported, &mut self.cluster, &mut self.router, now)?;
+        self.migrations.reserve(&mut self.cluster);
+        Ok(())
     }
 
     /// Phase 6: the instances that are free start a step. The KV of the requests that they accept is sent. Then a relay
@@ -411,9 +419,10 @@ impl Simulation {
             return false;
         }
         rare();
+        let released = migrations.release_ended(cluster, now);
         let freed = migrations.send_accepted(cluster, now);
         let target = |request| arrivals.decode_target(request);
-        migrations.offer_last_steps(target, cluster, now) || freed
+        migrations.offer_last_steps(target, cluster, now) || freed || released && cluster.has_free()
     }
 
     /// Stops the replay at `now`.
@@ -422,6 +431,7 @@ impl Simulation {
         self.clock = now;
         self.sampling.finish(now, &mut self.cluster);
         self.cluster.halt(self.migrations.in_transfer(), now);
+        self.cluster.halt_announced(self.migrations.awaiting_acceptance());
         self.arrivals.halt(&mut self.cluster, now);
         self.done = true;
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::{Handover, Links, Overlap};
+use crate::config::{Handover, Links, Offering, Overlap};
 use crate::engine::fixtures::{config, row, trace};
 use crate::time::TICKS_PER_SECOND;
 
@@ -137,8 +137,14 @@ fn handed_over(blocks: &[u64], rows: &[(Ticks, u32, u32)], handover: Handover) -
     })
 }
 
-const HANDOVER: Handover =
-    Handover { most_transfers: None, most_held: None, lease: None, overlap: Overlap::None, reserve: None };
+const HANDOVER: Handover = Handover {
+    most_transfers: None,
+    most_held: None,
+    lease: None,
+    overlap: Overlap::None,
+    offer: Offering::Prefilled,
+    reserve: None,
+};
 
 #[test]
 fn a_prompt_holds_its_blocks_at_the_source_until_its_kv_is_read() {
@@ -205,6 +211,48 @@ fn transfers_that_overlap_are_the_same_leaping_and_stepping() {
         assert_eq!((columns.transfer[0], columns.handover_wait[0]), (435 - 140, 0));
         assert_eq!(columns.finish, [435 + 202]);
         assert_eq!((outcome.stats[0].memory.peak_blocks, outcome.stats[1].memory.peak_blocks), (3, 3));
+    }
+}
+
+/// Replays requests that are offered to instance 1 as they arrive, and whose prompts instance 0 computes: leaping and stepping.
+fn offered_on_arrival(blocks: &[u64], rows: &[(Ticks, u32, u32)]) -> [Outcome; 2] {
+    [true, false].map(|leap| {
+        let other = r#"{"rule": "pick", "min": [{"op": "eq", "args": [{"field": "inst.index"}, {"const": 0}]}]}"#;
+        let rules = format!(
+            r#"{{"on_arrival": {{"rule": "pick", "min": [{{"field": "inst.index"}}]}}, "decode_on_arrival": {other}}}"#
+        );
+        let mut config = config(blocks, &rules);
+        config.leap = leap;
+        config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
+        config.handover = Some(Handover { offer: Offering::Arrival, ..HANDOVER });
+        let mut simulation = Simulation::new(&config, trace(rows)).unwrap();
+        while !simulation.advance(5).unwrap() {}
+        simulation.into_outcome()
+    })
+}
+
+#[test]
+fn a_prompt_waits_until_its_target_has_blocks_where_requests_are_offered_as_they_arrive() {
+    // The decode instance has blocks for one request: the first holds them from 0 until it finishes at 742. The prompt
+    // of the second is queued then, and its KV sent as its step ends.
+    for outcome in offered_on_arrival(&[9, 4], &[row(0, 40, 3), row(0, 40, 3)]) {
+        let columns = &outcome.columns;
+        assert_eq!(columns.acceptance_wait, [0, 742]);
+        assert_eq!(columns.first_token, [140, 742 + 140]);
+        assert_eq!(columns.handover_wait, [0, 0]);
+        assert_eq!(columns.transfer, [400, 400]);
+        assert_eq!(columns.finish, [742, 742 + 140 + 400 + 202]);
+        assert_eq!((outcome.stats[0].memory.peak_blocks, outcome.stats[1].memory.peak_blocks), (3, 3));
+    }
+}
+
+#[test]
+fn blocks_that_are_reserved_for_a_request_are_free_once_it_ends_where_its_prompt_is_computed() {
+    for outcome in offered_on_arrival(&[9, 4], &[row(0, 40, 1), row(0, 40, 3)]) {
+        let columns = &outcome.columns;
+        assert_eq!(columns.acceptance_wait, [0, 140]);
+        assert_eq!(columns.finish, [140, 280 + 400 + 202]);
+        assert_eq!((outcome.network.transfers, outcome.stats[1].memory.peak_blocks), (1, 3));
     }
 }
 

@@ -148,7 +148,7 @@ impl Held {
                 }
                 Decision::Send(index) => {
                     cluster.note_held(row, now);
-                    cluster.send(row, index, now);
+                    rules.send(row, index, cluster, now);
                     router.book(asked, index, cluster);
                 }
                 Decision::Reject => {

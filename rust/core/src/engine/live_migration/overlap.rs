@@ -81,11 +81,17 @@ impl Migrations {
             for slot in slots {
                 let request = cluster.instance(source).request_in(slot);
                 let Some(target) = target(request).filter(|&target| target != source) else { continue };
+                any = true;
+                if let Some((target, slot)) =
+                    self.send_last_layers(request, slot, (since, left), cluster, now)
+                {
+                    self.expected.add(ExpectedRequest { request, end: left, target, slot });
+                    continue;
+                }
                 let migrating = cluster.instance(source).anticipate(slot, left);
                 let origin = Origin { instance: source, slot, left, since, copied: 0 };
-                let slot = cluster.expect(target, &migrating, origin, now);
+                let slot = cluster.expect(target, &migrating, origin, true, now);
                 self.expected.add(ExpectedRequest { request, end: left, target, slot });
-                any = true;
             }
         }
         any && cluster.has_free()

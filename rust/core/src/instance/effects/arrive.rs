@@ -9,7 +9,7 @@ use crate::trace::RequestNumber;
 impl Effects<'_> {
     /// Queues a request. Returns when the run in progress now ends, if the arrival
     /// truncates it.
-    pub(crate) fn arrive(&mut self, request: RequestNumber, now: Ticks) -> Option<Ticks> {
+    pub(crate) fn arrive(&mut self, request: RequestNumber, announced: bool, now: Ticks) -> Option<Ticks> {
         self.apply_listed(now);
         self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
         let row = request.index();
@@ -18,7 +18,12 @@ impl Effects<'_> {
         self.on.observers.load.add_arrival(prompt, prefill);
         self.on.observers.flow.add_arrival(prompt);
         let held = self.on.settings.scheduler.holds_arrivals();
-        let first = if held {
+        // Of those that come between two steps, the one that arrived first is queued first.
+        let first = if announced && self.on.ranking.is_none() {
+            rare();
+            self.on.queues.ahead_mut().push_announced(request, now);
+            true
+        } else if held {
             rare();
             self.on.queues.ahead_mut().push(Queued { request, slot: None }, now);
             true

@@ -1,4 +1,5 @@
-//! Requests that are offered while the last step of their prompt runs on another instance.
+//! Requests that are offered before their prompt is computed on another instance: as they arrive, or while the last step of
+//! it runs.
 
 use super::Effects;
 use super::MigratingRequest;
@@ -8,16 +9,19 @@ use crate::kv::Tier;
 use crate::time::Ticks;
 
 impl Effects<'_> {
-    /// Offers a request to this instance, which has not left its source. Returns its slot here, and when the run in
-    /// progress now ends, if that changed.
+    /// Offers a request to this instance, which has not left its source. `started`: a step that starts now has started.
+    /// Returns its slot here, and when the run in progress now ends, if that changed.
     pub(crate) fn expect(
         &mut self,
         migrating: &MigratingRequest,
         origin: Origin,
+        started: bool,
         now: Ticks,
     ) -> (Slot, Option<Ticks>) {
-        // A step that starts now has started.
-        self.begin_step(now);
+        if started {
+            self.begin_step(now);
+        }
+        self.apply_listed(now);
         let slot = self.place_migrated(migrating, Phase::Expected, now);
         self.on.transfers.expect(self.offer_of(slot, origin));
         (slot, self.on.run.truncate(now))
@@ -34,6 +38,7 @@ impl Effects<'_> {
         );
         let accepted = state.phase == Phase::Reserved;
         state.phase = if accepted { Phase::Receiving } else { Phase::Offered };
+        (state.preemptions, state.times.max_gap) = (migrating.totals.preemptions, migrating.totals.max_gap);
         let answers = state.answering;
         self.on.transfers.confirm(answers);
         self.count_migrated(slot, migrating, now);
@@ -51,6 +56,19 @@ impl Effects<'_> {
         self.on.requests.release(slot);
         // The next offer may be accepted now.
         (true, self.on.run.truncate(now))
+    }
+
+    /// An expected request that was accepted, and of which no KV was sent, has ended: its blocks are released. Returns when the
+    /// run in progress now ends, if that changed.
+    pub(crate) fn release_unsent(&mut self, slot: Slot, now: Ticks) -> Option<Ticks> {
+        self.apply_until(now);
+        let state = &mut self.on.requests[slot];
+        self.on.kv.leave(Tier::Arriving, state.computed, &state.blocks);
+        // Its blocks have no content that could be found.
+        state.computed = 0;
+        self.on.transfers.release_reserved();
+        self.free_or_defer(slot, false, now);
+        self.on.run.truncate(now)
     }
 
     /// The KV has been received of an expected request that has ended with its first token: its blocks are released.

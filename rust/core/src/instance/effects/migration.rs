@@ -15,7 +15,7 @@ use crate::instance::ranking::List;
 use crate::instance::request::{Phase, RequestState, Slot};
 use crate::kv::Tier;
 use crate::metrics::{RequestTotals, Status};
-use crate::time::Ticks;
+use crate::time::{NEVER, Ticks};
 use crate::trace::RequestNumber;
 
 /// A request between two instances.
@@ -27,7 +27,7 @@ pub(crate) struct MigratingRequest {
     pub(crate) left: Ticks,
     /// Tokens whose KV is transferred.
     pub(crate) kv_tokens: u32,
-    totals: RequestTotals,
+    pub(super) totals: RequestTotals,
     last_token: Ticks,
     /// How long it has been admitted.
     attained: Ticks,
@@ -43,6 +43,19 @@ impl MigratingRequest {
             kv_tokens: state.target(),
             totals: RequestTotals { generated: 1, ..state.totals() },
             last_token: left,
+            attained: 0,
+            track: None,
+        }
+    }
+
+    /// A request that has just arrived, as it will be when its prompt ends.
+    pub(crate) fn to_come(request: RequestNumber, prompt: u32) -> Self {
+        Self {
+            request,
+            left: NEVER,
+            kv_tokens: prompt,
+            totals: RequestTotals { generated: 1, ..RequestTotals::default() },
+            last_token: 0,
             attained: 0,
             track: None,
         }

@@ -18,6 +18,8 @@ impl Effects<'_> {
         if self.on.settings.scheduler.holds_arrivals() {
             rare();
             self.on.queues.receive(self.on.settings.scheduler.schedule_ahead, now, self.trace);
+        } else if self.on.queues.ahead().has_announced() {
+            self.on.queues.receive(false, now, self.trace);
         }
     }
 

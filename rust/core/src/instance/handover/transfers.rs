@@ -318,6 +318,7 @@ impl Transfers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Offering;
 
     fn offer(slot: Slot, tokens: u32, blocks: u64) -> Offer {
         let origin = Origin { instance: 3, slot: 7, left: 5, since: 5, copied: 0 };
@@ -329,6 +330,7 @@ mod tests {
         most_held: None,
         lease: None,
         overlap: Overlap::None,
+        offer: Offering::Prefilled,
         reserve: None,
     };
 

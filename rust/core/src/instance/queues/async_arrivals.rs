@@ -16,10 +16,12 @@ use crate::time::Ticks;
 use crate::trace::RequestNumber;
 
 /// The arrivals and the freed blocks that the step decided ahead does not see.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct AsyncArrivals {
     /// Requests that arrived since the latest step started, with their arrivals.
     arrived: VecDeque<(Ticks, Queued)>,
+    /// Requests that were offered elsewhere as they arrived and have come since the latest step was decided, and when.
+    announced: Vec<(Ticks, RequestNumber)>,
     /// Requests whose blocks are freed once the next step is decided.
     deferred: Vec<Slot>,
     /// How many of them keep their seat until then, too: those that ended with the
@@ -29,14 +31,46 @@ pub(crate) struct AsyncArrivals {
     computed: Vec<Slot>,
     /// Requests whose prompts continue, and of which the step that ends has computed a chunk to insert.
     continuing: Vec<Slot>,
-    /// When the latest step started.
+    /// When the latest step started; [`Ticks::MAX`] if none is in progress.
     started: Ticks,
+}
+
+impl Default for AsyncArrivals {
+    fn default() -> Self {
+        Self {
+            arrived: VecDeque::new(),
+            announced: Vec::new(),
+            deferred: Vec::new(),
+            seats: 0,
+            computed: Vec::new(),
+            continuing: Vec::new(),
+            started: Ticks::MAX,
+        }
+    }
 }
 
 impl AsyncArrivals {
     /// Keeps a request that arrives now.
     pub(crate) fn push(&mut self, queued: Queued, now: Ticks) {
         self.arrived.push_back((now, queued));
+    }
+
+    /// Keeps a request that was offered elsewhere as it arrived, and comes now.
+    pub(crate) fn push_announced(&mut self, request: RequestNumber, now: Ticks) {
+        self.announced.push((now, request));
+    }
+
+    /// Whether such requests are kept.
+    pub(crate) fn has_announced(&self) -> bool {
+        !self.announced.is_empty()
+    }
+
+    /// Of such requests that had come when the latest step started, removes and returns the one that arrived first.
+    pub(crate) fn pop_announced(&mut self) -> Option<RequestNumber> {
+        let due = self.announced.iter().filter(|&&(came, _)| came <= self.started);
+        let first = due.map(|&(_, request)| request).min()?;
+        self.announced.retain(|&(_, request)| request != first);
+        Some(first)
     }
 
     /// Notes that a step started.
@@ -59,18 +93,24 @@ impl AsyncArrivals {
 
     /// Removes a request that is cancelled. Returns whether it was kept.
     pub(crate) fn remove(&mut self, request: RequestNumber) -> bool {
+        let kept = self.announced.len();
+        self.announced.retain(|&(_, other)| other != request);
+        if self.announced.len() < kept {
+            return true;
+        }
         let at = self.arrived.iter().position(|(_, queued)| queued.request == request);
         at.and_then(|at| self.arrived.remove(at)).is_some()
     }
 
     /// Number of requests that are kept.
     pub(crate) fn arrived(&self) -> u64 {
-        self.arrived.len() as u64
+        (self.arrived.len() + self.announced.len()) as u64
     }
 
     /// The requests that are kept, by arrival.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Queued> + '_ {
-        self.arrived.iter().map(|&(_, queued)| queued)
+        let announced = self.announced.iter().map(|&(_, request)| Queued { request, slot: None });
+        self.arrived.iter().map(|&(_, queued)| queued).chain(announced)
     }
 
     /// Keeps the blocks of a request until the next step is decided, and its seat, if

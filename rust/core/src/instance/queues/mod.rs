@@ -241,6 +241,9 @@ impl Queues {
                 Some(slot) => self.waiting.push_migrated(queued.request, slot, trace),
             }
         }
+        while let Some(request) = self.ahead.pop_announced() {
+            self.waiting.push_arrival(request, trace);
+        }
     }
 
     /// For how many steps, up to `most`, the step just decided ahead or between two receipts sees all that the steps after

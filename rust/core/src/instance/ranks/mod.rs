@@ -113,7 +113,7 @@ impl Ranks<'_> {
         // A step in progress does not count as one for which the request was queued.
         let begun = self.reader.run.current().filter(|_| counts_idle).map_or(0, |run| {
             let ended = run.steps_ended(now);
-            ended + u64::from(run.after(ended) < now)
+            ended + u64::from(run.after(ended) < now || ended == 0 && run.begun)
         });
         let steps = self.steps() + begun;
         self.ranking.enter(slot, now, steps, attained);
