@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = ROOT / "tests/conformance/logs"
-# Kinds of instances of SGLang's disaggregation, as its logs are named.
-APART = ("prefill-", "decode-")
+# The logs of instances of SGLang's disaggregation, alone and together.
+APART = ("prefill-", "decode-", "pair-")
 
 
 def count(folder: str, *prefixes: str) -> int:
