@@ -45,7 +45,7 @@ impl Stages<'_> {
         let decodes = set.len();
         if decodes > rules.limit
             || (decodes > 0 && set.width() > self.draft.limits.chunk.min(self.budget().max(1)))
-            || (rules.charged && self.charge_of_decodes() > self.draft.tokens_left)
+            || (rules.charged && self.effects.charge_of_decodes() > self.draft.tokens_left)
         {
             return false;
         }
@@ -74,15 +74,9 @@ impl Stages<'_> {
         let blocks = self.effects.batch.decode_set().blocks_for_next();
         self.effects.allocate_for_decodes(blocks);
         if rules.charged {
-            self.draft.tokens_left -= self.charge_of_decodes();
+            self.draft.tokens_left -= self.effects.charge_of_decodes();
         }
         true
-    }
-
-    /// Tokens of the budget that a step of the decode set takes.
-    pub(super) fn charge_of_decodes(&self) -> u64 {
-        let set = self.effects.batch.decode_set();
-        set.len() * (set.width() + self.effects.settings.drafts.input_slots())
     }
 
     /// Whether preempting the worst members of the decode set until the rest has its
