@@ -24,9 +24,12 @@ impl Effects<'_> {
         if run.steps == 0 {
             return 0;
         }
-        match list.len() {
-            0 => self.apply(&run, run.steps),
-            all => self.apply_list(&run, list, all),
+        match list {
+            None => self.apply(&run, run.steps),
+            Some(list) => {
+                let all = list.len();
+                self.apply_list(&run, list, all);
+            }
         }
         let before = self.ended();
         self.on.batch.finish_layers();

@@ -115,9 +115,9 @@ impl RunState {
         end
     }
 
-    /// Takes the list of the steps in progress, or an empty one. It may be given back to [`Self::keep_list`].
-    pub(crate) fn take_list(&mut self) -> StepList {
-        if self.progress == Progress::Listed { std::mem::take(&mut self.list) } else { StepList::default() }
+    /// Takes the list of the steps in progress, if they are listed. It may be given back to [`Self::keep_list`].
+    pub(crate) fn take_list(&mut self) -> Option<StepList> {
+        (self.progress == Progress::Listed).then(|| std::mem::take(&mut self.list))
     }
 
     /// Keeps a list whose first steps are applied, or all of them. If some are not, the run of the first of these starts, the
