@@ -61,7 +61,10 @@ impl Effects<'_> {
         if !self.on.completed.is_empty() {
             self.complete(now);
         }
-        self.insert_continuing(now);
+        if self.on.kv.gpu().is_tree() {
+            rare();
+            self.insert_continuing(now);
+        }
         if self.on.observers.outbox.has_cancelled() {
             rare();
             self.cancel_after_step(now);
