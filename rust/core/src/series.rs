@@ -59,30 +59,12 @@ impl Series {
         first * (k * (k + 1) / 2) + slope * (k * (k + 1) / 2 * k.saturating_sub(1) / 3)
     }
 
-    /// Sum of the squares of the first `k` lengths, or `u128::MAX` if the sum exceeds it.
+    /// Sum of the squares of the first `k` lengths, which sum to less than 2^64.
     pub fn total_of_squares(&self, k: u64) -> u128 {
-        let first = u128::from(self.first);
-        if k <= 1 {
-            return first * first * u128::from(k);
-        }
-        let slope = u128::from(self.slope);
-        if self.at(k - 1) < 1 << 44 && k < 1 << 20 {
-            // Nothing here reaches 2^128, so plain arithmetic is enough. In most cases this is so.
-            return first * first * u128::from(k)
-                + 2 * (first * slope) * sum_of_indices(k)
-                + slope * slope * sum_of_squared_indices(k);
-        }
-        self.many_squares(k)
-    }
-
-    /// As [`Self::total_of_squares`], where sums may exceed the range.
-    #[cold]
-    fn many_squares(&self, k: u64) -> u128 {
         let (first, slope) = (u128::from(self.first), u128::from(self.slope));
-        (first * first)
-            .saturating_mul(u128::from(k))
-            .saturating_add((2 * first).saturating_mul(slope).saturating_mul(sum_of_indices(k)))
-            .saturating_add((slope * slope).saturating_mul(sum_of_squared_indices(k)))
+        first * first * u128::from(k)
+            + 2 * (first * slope) * sum_of_indices(k)
+            + slope * slope * sum_of_squared_indices(k)
     }
 
     /// Sum over the first `k` steps of `(level + growth * i) * length(i)`: the time integral of a quantity that grows by

@@ -38,6 +38,11 @@ impl<K: Copy + Ord> IndexedHeap<K> {
         self.heap.first().copied()
     }
 
+    /// The smallest key but that of the first id, and its id.
+    pub(crate) fn second(&self) -> Option<(K, Id)> {
+        self.first_below(0).map(|place| self.heap[place])
+    }
+
     /// Whether no id has a key.
     pub(crate) fn is_empty(&self) -> bool {
         self.heap.is_empty()

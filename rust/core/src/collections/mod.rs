@@ -8,7 +8,6 @@ mod paged_map;
 mod rising_keys;
 mod step_wheel;
 mod suffix_maxima;
-mod tournament;
 
 pub use column::Column;
 pub(crate) use indexed_heap::IndexedHeap;
@@ -16,7 +15,6 @@ pub(crate) use paged_map::PagedMap;
 pub(crate) use rising_keys::{DueTimes, RisingKeys};
 pub(crate) use step_wheel::StepWheel;
 pub(crate) use suffix_maxima::SuffixMaxima;
-pub(crate) use tournament::Tournament;
 
 /// Names an element. Ids are small: each structure keeps a table with an entry for every id up to the largest.
 pub(crate) type Id = u32;

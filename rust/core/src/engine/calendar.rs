@@ -2,36 +2,39 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::collections::Tournament;
+use crate::collections::{Id, IndexedHeap};
 use crate::time::{NEVER, Ticks};
 
 /// The ends of the instances' steps; the earliest is read at once.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Calendar {
     /// By instance: when its step ends, or [`NEVER`].
-    ends: Tournament,
+    ends: IndexedHeap<Ticks>,
 }
 
 impl Calendar {
     /// A calendar of `n` instances, none of which runs a step.
     pub(crate) fn new(n: usize) -> Self {
-        Self { ends: Tournament::new(n) }
+        let mut ends = IndexedHeap::default();
+        (0..n).for_each(|index| ends.set(index as Id, NEVER));
+        Self { ends }
     }
 
     /// The earliest end and its instance; if ends are equal, the instance with the lowest index. The time is
     /// [`NEVER`] if no instance runs a step.
     pub(crate) fn first(&self) -> (Ticks, usize) {
-        self.ends.first()
+        self.ends.first().map_or((NEVER, 0), |(time, index)| (time, index as usize))
     }
 
     /// Whether no instance but `index` ends a step at `time` or before.
     pub(crate) fn others_are_after(&self, index: usize, time: Ticks) -> bool {
-        self.ends.others_exceed(index, time)
+        let (first, of) = self.first();
+        if of == index { self.ends.second().is_none_or(|(end, _)| end > time) } else { first > time }
     }
 
     /// Sets the end of an instance's step.
     pub(crate) fn set(&mut self, index: usize, time: Ticks) {
-        self.ends.set(index, time);
+        self.ends.set(index as Id, time);
     }
 
     /// Removes an instance's step.

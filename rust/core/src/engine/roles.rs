@@ -9,11 +9,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::collections::Tournament;
+use crate::collections::{Id, IndexedHeap};
 use crate::config::Leaving;
-use crate::hint::rare;
 use crate::policy::{Expr, Moment};
-use crate::time::{NEVER, Ticks};
+use crate::time::Ticks;
 
 /// The pool of each instance, and the changes of pools under way.
 #[derive(Debug)]
@@ -29,7 +28,7 @@ pub(super) struct Roles {
     /// Instances that wait for a condition.
     waiting: usize,
     /// When the delay of each instance ends.
-    due: Tournament,
+    due: IndexedHeap<Ticks>,
     /// All changes, in order.
     history: Vec<FlipRecord>,
 }
@@ -105,7 +104,7 @@ impl Roles {
     /// The roles of instances at the start, and the pools of those that change theirs.
     pub(super) fn new(present: Vec<u32>, leaving: Vec<Leaving>) -> Self {
         let mut roles = Self {
-            due: Tournament::new(present.len()),
+            due: IndexedHeap::default(),
             members: Vec::new(),
             bound: Vec::new(),
             leaving,
@@ -185,18 +184,15 @@ impl Roles {
         self.waiting > 0
     }
 
-    /// When the next delay ends; [`NEVER`] if there is none.
+    /// When the next delay ends; `Ticks::MAX` if there is none.
     pub(super) fn next_due(&self) -> Ticks {
-        self.due.first().0
+        self.due.next()
     }
 
     /// Ends a delay that ends by `now`: its instance joins its pool. Returns the instance; `None` if no delay ends by then.
     pub(super) fn end_delay(&mut self, now: Ticks) -> Option<usize> {
-        let (due, index) = self.due.first();
-        if due > now {
-            return None;
-        }
-        rare();
+        let (_, index) = self.due.first().filter(|(due, _)| *due <= now)?;
+        let index = index as usize;
         self.change(index, self.destination(index), Cause::Delay, now);
         Some(index)
     }
@@ -212,7 +208,7 @@ impl Roles {
         self.count(self.destination(index), 1);
         self.waiting += usize::from(self.condition(index).is_some());
         let delay = self.left(index).and_then(|leaving| leaving.delay);
-        self.due.set(index, delay.map_or(NEVER, |delay| now.saturating_add(delay)));
+        self.due.set_or_remove(index as Id, delay.map(|delay| now.saturating_add(delay)));
         self.history.push(FlipRecord { time: now, instance: index as u32, from, to: role, cause });
     }
 
@@ -261,6 +257,7 @@ impl Roles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::NEVER;
 
     /// Pools 0 and 1, and 2 for instances on their way from 0 to 1, which wait for a condition, and 3 for the way back.
     fn pools(present: &[u32]) -> Roles {

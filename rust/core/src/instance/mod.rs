@@ -175,12 +175,12 @@ impl Instance {
 
     /// Takes the contents that requests share, and returns those that it had.
     pub(crate) fn share(&mut self, prefixes: Arc<Prefixes>) -> Arc<Prefixes> {
-        self.kv.share(prefixes)
+        self.kv.gpu_mut().share(prefixes)
     }
 
     /// The contents that requests share.
     pub(crate) fn contents(&self) -> &Arc<Prefixes> {
-        self.kv.contents()
+        self.kv.gpu().prefixes()
     }
 
     /// The first in the order of arrival of the requests that the instance has, those that have ended and hold blocks

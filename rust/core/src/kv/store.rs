@@ -59,19 +59,14 @@ impl KvStore {
         }
     }
 
-    /// Takes the contents that requests share, and returns those that it had.
-    pub(crate) fn share(&mut self, prefixes: Arc<Prefixes>) -> Arc<Prefixes> {
-        self.gpu.share(prefixes)
-    }
-
-    /// The contents that requests share.
-    pub(crate) fn contents(&self) -> &Arc<Prefixes> {
-        self.gpu.prefixes()
-    }
-
     /// The GPU's blocks, to read.
     pub(crate) fn gpu(&self) -> &Memory {
         &self.gpu
+    }
+
+    /// The same, to change.
+    pub(crate) fn gpu_mut(&mut self) -> &mut Memory {
+        &mut self.gpu
     }
 
     /// The CPU's memory, to read.
@@ -152,37 +147,6 @@ impl KvStore {
         }
     }
 
-    /// Gives a request the blocks that its lookup found.
-    pub(crate) fn adopt(&mut self, hits: &Hits, table: &mut BlockTable) {
-        self.gpu.adopt(hits, table);
-    }
-
-    /// Empties the list of blocks that requests were given.
-    pub(crate) fn forget_given(&mut self) {
-        self.gpu.forget_given();
-    }
-
-    /// The keys of the contents that the prefix cache has lost since the last call, in that order.
-    pub(crate) fn take_lost(&mut self) -> Vec<u64> {
-        self.gpu.take_lost()
-    }
-
-    /// Lists all blocks of a request among those that were given.
-    pub(crate) fn give_again(&mut self, table: &BlockTable) {
-        self.gpu.give_again(table);
-    }
-
-    /// Makes a request's full blocks known to the prefix cache, up to `tokens` tokens.
-    pub(crate) fn register(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
-        self.gpu.register(owner, tokens, table);
-    }
-
-    /// Assigns blocks to a request that has left the decode set, up to the table's
-    /// count.
-    pub(crate) fn assign(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
-        self.gpu.assign(owner, tokens, table);
-    }
-
     /// Notes that a request is going to release its blocks, with the numbers of its fields that decide on their eviction.
     pub(crate) fn begin_release(&mut self, now: Ticks, number: impl Fn(Field) -> f64) {
         if let Some(eviction) = self.gpu.eviction() {
@@ -191,31 +155,9 @@ impl KvStore {
         }
     }
 
-    /// Releases the blocks of a request with `tokens` computed tokens. `returns`: the
-    /// request will be admitted again.
-    pub(crate) fn release(
-        &mut self,
-        owner: ContentOwner,
-        tokens: u32,
-        returns: bool,
-        table: &mut BlockTable,
-    ) {
-        self.gpu.release(owner, tokens, returns, table);
-    }
-
-    /// Releases the blocks of a request that is preempted. `seen`: its content and computed tokens, as far as they are known.
-    pub(crate) fn release_preempted(&mut self, seen: (ContentOwner, u32), table: &mut BlockTable) {
-        self.gpu.release_preempted(seen, table);
-    }
-
     /// The GPU's memory whose prefix cache is a tree, if it is one.
     pub(crate) fn tree_mut(&mut self) -> Option<&mut Memory> {
         self.gpu.is_tree().then_some(&mut self.gpu)
-    }
-
-    /// The memory of the GPU, to change what a tree has on the GPU and on the host.
-    pub(crate) fn gpu_mut(&mut self) -> &mut Memory {
-        &mut self.gpu
     }
 
     /// Swaps a request with `tokens` computed tokens out, `blocks` of its blocks copied. `seen`: its content and
@@ -395,7 +337,7 @@ mod tests {
         };
         let trace = Trace { prefix: Some(prefix), ..Trace::default() };
         let mut store = store(preemption, true);
-        store.share(Arc::new(Prefixes::new(&trace, 4).expect("the blocks are equally large")));
+        store.gpu.share(Arc::new(Prefixes::new(&trace, 4).expect("the blocks are equally large")));
         store
     }
 
@@ -406,10 +348,10 @@ mod tests {
         let [one, other] = owners;
         let mut tables = [(); 2].map(|()| BlockTable::default());
         store.grow(3, &mut tables[0]);
-        store.register(one, 8, &mut tables[0]);
+        store.gpu.register(one, 8, &mut tables[0]);
         let mut hits = Hits::default();
         store.find(other, 9, &mut hits);
-        store.adopt(&hits, &mut tables[1]);
+        store.gpu.adopt(&hits, &mut tables[1]);
         store.grow(3, &mut tables[1]);
         assert_eq!(store.free(), 6, "two blocks that are shared, and one each");
         assert!(store.swap_out((one, 9), 9, 3, &mut tables[0]));
@@ -453,12 +395,12 @@ mod tests {
                 store.grow(1, &mut table);
                 store.allocate_unassigned(1);
                 table.set_count(2);
-                store.assign(one, 8, &mut table);
+                store.gpu.assign(one, 8, &mut table);
             } else {
                 store.grow(2, &mut table);
                 store.find(other, 9, &mut hits);
                 assert!(hits.len() == 0, "the blocks are not computed");
-                store.register(one, 8, &mut table);
+                store.gpu.register(one, 8, &mut table);
             }
             store.find(other, 9, &mut hits);
             assert_eq!(hits.len(), 2);

@@ -75,15 +75,6 @@ impl Work {
     pub fn add(&mut self, traffic: &Traffic, shape: &StepShape, steps: u64) {
         debug_assert!(steps <= 1 || shape.prefill_tokens == 0, "Invariant: a run only decodes");
         let (requests, decoded) = (shape.decode_requests, shape.decode_requests + shape.draft_tokens);
-        if shape.prefill_tokens == 0 && traffic.experts.is_none() && traffic.windows.is_none() {
-            // Most steps are like this.
-            self.layer_steps += u64::from(self.depth) * steps;
-            self.head_steps += steps;
-            self.rows += shape.sampled * steps;
-            self.decode_tokens += decoded * steps;
-            self.decode_context += grown(shape.decode_kv, requests, steps);
-            return;
-        }
         let all = u64::from(self.depth);
         let part = if shape.prefill_layers == shape.layers { all } else { u64::from(shape.prefill_layers) };
         let layers = if requests > 0 { all } else { part };

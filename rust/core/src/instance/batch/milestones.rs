@@ -56,15 +56,8 @@ impl Milestones {
 
     /// Removes and returns the first milestone up to `step`: the step and the member.
     pub(super) fn pop(&mut self, step: u64) -> Option<(u64, Slot)> {
-        let none =
-            self.reasoning_ends.next() > step && self.answer_starts.iter().all(|&(start, _)| start > step);
-        if none { None } else { self.pop_due(step) }
-    }
-
-    #[inline(never)]
-    fn pop_due(&mut self, reached: u64) -> Option<(u64, Slot)> {
-        let end = self.reasoning_ends.due(reached);
-        let start = self.next_start().filter(|(step, _)| *step <= reached);
+        let end = self.reasoning_ends.due(step);
+        let start = self.next_start().filter(|(start, _)| *start <= step);
         let (step, slot) = match (end, start) {
             (Some(end), Some(start)) => end.min(start),
             (end, start) => end.or(start)?,

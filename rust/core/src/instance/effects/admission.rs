@@ -123,7 +123,7 @@ impl Effects<'_> {
         let hit = hits.len() * self.on.settings.block.tokens();
         let loaded = offer.load.tokens();
         self.on.kv.count_lookup(state.target(), hit);
-        self.on.kv.adopt(hits, &mut state.blocks);
+        self.on.kv.gpu_mut().adopt(hits, &mut state.blocks);
         (state.computed, state.phase) = (hit + loaded, Phase::Prefilling);
         self.load_prefix(slot, offer, hits);
         self.on.batch.admit(slot, &mut self.on.requests);
@@ -167,7 +167,7 @@ impl Effects<'_> {
         let reasoning = self.trace.reasoning(self.on.requests[slot].request.index());
         self.on.batch.admit_late(slot, part, reasoning, &mut self.on.requests);
         let state = &mut self.on.requests[slot];
-        self.on.kv.register(state.owner(), state.computed + 1, &mut state.blocks);
+        self.on.kv.gpu_mut().register(state.owner(), state.computed + 1, &mut state.blocks);
     }
 
     /// Has an admitted request outside the decode set compute `tokens` in this step, whose blocks are free.
@@ -182,7 +182,7 @@ impl Effects<'_> {
         self.on.kv.grow(allocated, &mut state.blocks);
         let owner = state.owner();
         let owner = ContentOwner { known: owner.known - unseen.yielded, ..owner };
-        self.on.kv.register(owner, after, &mut state.blocks);
+        self.on.kv.gpu_mut().register(owner, after, &mut state.blocks);
         let drafts = (state.computed + tokens).saturating_sub(state.target());
         let drafts = if self.on.speculator.is_some() { drafts } else { 0 };
         let chunk = Chunk { slot, tokens, drafts, given_up: unseen.given_up, part };

@@ -99,7 +99,7 @@ impl Effects<'_> {
     fn keep_written(&mut self, slot: Slot) {
         self.finish_in_tier(slot);
         let state = &mut self.on.requests[slot];
-        self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
+        self.on.kv.gpu_mut().register(state.owner(), state.computed, &mut state.blocks);
         self.on.queues.ahead_mut().defer_free(slot, false);
     }
 
@@ -108,7 +108,7 @@ impl Effects<'_> {
         while let Some(slot) = self.on.unseen.as_mut().and_then(|unseen| unseen.pop()) {
             let state = &mut self.on.requests[slot];
             if self.on.speculator.is_some() && state.phase.is_admitted() {
-                self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
+                self.on.kv.gpu_mut().register(state.owner(), state.computed, &mut state.blocks);
             }
         }
     }
@@ -145,7 +145,7 @@ impl Effects<'_> {
         }
         if self.on.speculator.is_some() {
             let state = &mut self.on.requests[slot];
-            self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
+            self.on.kv.gpu_mut().register(state.owner(), state.computed, &mut state.blocks);
         }
     }
 
@@ -241,7 +241,7 @@ impl Effects<'_> {
             self.recorder.count_preemption(self.on.requests[slot].request);
         }
         let state = &mut self.on.requests[slot];
-        self.on.kv.release(owner, computed, false, &mut state.blocks);
+        self.on.kv.gpu_mut().release(owner, computed, false, &mut state.blocks);
         self.forget_outcome(slot);
         self.on.requests.release(slot);
         tokens

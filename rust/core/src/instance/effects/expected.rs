@@ -76,7 +76,7 @@ impl Effects<'_> {
     pub(crate) fn release_reserved(&mut self, slot: Slot, now: Ticks) -> Option<Ticks> {
         self.apply_until(now);
         let state = &mut self.on.requests[slot];
-        self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
+        self.on.kv.gpu_mut().register(state.owner(), state.computed, &mut state.blocks);
         self.on.kv.leave(Tier::Arriving, state.computed, &state.blocks);
         self.on.transfers.release_reserved();
         self.free_or_defer(slot, false, now);

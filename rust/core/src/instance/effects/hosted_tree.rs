@@ -92,10 +92,6 @@ impl Effects<'_> {
     /// Copies to the host what has been inserted, as a step ends; then inserts the chunks of its prompts that continue, which
     /// are copied with the next step.
     pub(super) fn insert_continuing(&mut self, now: Ticks) {
-        if !self.on.kv.gpu().is_tree() {
-            return;
-        }
-        rare();
         self.begin_reads(now);
         let seen = self.seen_copies(now);
         self.with_copies(|tree, memory| tree.flush(now, seen, memory));

@@ -14,7 +14,7 @@ impl Effects<'_> {
     /// See [`Self::apply_listed`].
     #[inline(never)]
     fn apply_ended(&mut self, now: Ticks) {
-        let list = self.on.run.take_list();
+        let Some(list) = self.on.run.take_list() else { return };
         let run = self.on.run.end();
         self.on.batch.end_step();
         let ended = list.ended(now).min(list.len() - 1);

@@ -43,7 +43,7 @@ impl Effects<'_> {
         let state = &mut self.on.requests[slot];
         // A request that was moved to another instance may return, and a cancelled one may be sent again.
         let returns = state.generated < state.output || self.recorder.is_cancelled(state.request.index());
-        self.on.kv.release(state.owner(), state.computed, returns, &mut state.blocks);
+        self.on.kv.gpu_mut().release(state.owner(), state.computed, returns, &mut state.blocks);
     }
 
     /// Tells the KV cache which request is going to release its blocks.
@@ -109,7 +109,7 @@ impl Effects<'_> {
     /// Assigns its blocks to a request that has left the decode set.
     pub(super) fn assign_blocks(&mut self, slot: Slot) {
         let state = &mut self.on.requests[slot];
-        self.on.kv.assign(state.owner(), state.computed, &mut state.blocks);
+        self.on.kv.gpu_mut().assign(state.owner(), state.computed, &mut state.blocks);
     }
 
     /// Allocates blocks for the next tokens of members of the decode set.

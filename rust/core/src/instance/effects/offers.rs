@@ -40,7 +40,7 @@ impl Effects<'_> {
     pub(in crate::instance) fn accept(&mut self, offer: Offer, hits: &Hits, now: Ticks) {
         let hit = hits.len() * self.on.settings.block.tokens();
         let state = &mut self.on.requests[offer.slot];
-        self.on.kv.adopt(hits, &mut state.blocks);
+        self.on.kv.gpu_mut().adopt(hits, &mut state.blocks);
         self.on.kv.grow(offer.blocks, &mut state.blocks);
         self.make_room(0);
         let state = &mut self.on.requests[offer.slot];
@@ -75,7 +75,7 @@ impl Effects<'_> {
         let state = &mut self.on.requests[slot];
         state.phase = Phase::Received;
         state.times.out_since = now;
-        self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
+        self.on.kv.gpu_mut().register(state.owner(), state.computed, &mut state.blocks);
         self.on.kv.relocate(Tier::Arriving, Tier::Ready, state.computed, &state.blocks);
         self.on.transfers.receive(slot, state.answering);
         let attained = state.times.attained;

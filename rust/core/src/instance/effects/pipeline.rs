@@ -9,7 +9,7 @@ use crate::instance::batch::Flying;
 use crate::instance::observers::{Ended, Fact, Lengths, Steps};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::run::{Passing, Pipeline, Run};
-use crate::instance::scheduler::{Formed, Stages};
+use crate::instance::scheduler::Formed;
 use crate::series::Series;
 use crate::time::{HORIZON, Ticks};
 
@@ -25,7 +25,7 @@ impl Effects<'_> {
         let mut retry_at = None;
         loop {
             while self.run.pipeline().is_some_and(Pipeline::has_room) {
-                let Formed::Nothing(retry) = Stages::new(self.again(), now).begin()? else { continue };
+                let Formed::Nothing(retry) = self.begin_one(now)? else { continue };
                 retry_at = retry;
                 if !self.on.run.pipeline_mut().is_some_and(Pipeline::add_empty) {
                     break;

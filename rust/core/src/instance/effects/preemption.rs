@@ -114,7 +114,7 @@ impl Effects<'_> {
     /// Assigns a decode that was scheduled its blocks, which are known with the token that it would have computed.
     fn assign_scheduled(&mut self, slot: Slot) {
         let (owner, seen) = self.on.seen_content(slot);
-        self.on.kv.assign(owner, seen + 1, &mut self.on.requests[slot].blocks);
+        self.on.kv.gpu_mut().assign(owner, seen + 1, &mut self.on.requests[slot].blocks);
     }
 
     /// Removes a member of the decode set that has the blocks of its next step.
@@ -159,7 +159,7 @@ impl Effects<'_> {
                 return;
             }
         }
-        self.on.kv.release_preempted(seen, &mut state.blocks);
+        self.on.kv.gpu_mut().release_preempted(seen, &mut state.blocks);
         state.computed = 0;
         state.phase = Phase::Preempted;
         if let Some(tree) = self.on.tiers.tree.as_deref_mut() {

@@ -24,9 +24,12 @@ impl Effects<'_> {
         if run.steps == 0 {
             return 0;
         }
-        match list.len() {
-            0 => self.apply(&run, run.steps),
-            all => self.apply_list(&run, list, all),
+        match list {
+            None => self.apply(&run, run.steps),
+            Some(list) => {
+                let all = list.len();
+                self.apply_list(&run, list, all);
+            }
         }
         let before = self.ended();
         self.on.batch.finish_layers();
@@ -58,7 +61,10 @@ impl Effects<'_> {
         if !self.on.completed.is_empty() {
             self.complete(now);
         }
-        self.insert_continuing(now);
+        if self.on.kv.gpu().is_tree() {
+            rare();
+            self.insert_continuing(now);
+        }
         if self.on.observers.outbox.has_cancelled() {
             rare();
             self.cancel_after_step(now);

@@ -33,9 +33,8 @@ impl Effects<'_> {
     pub(in crate::instance) fn open_tier_step(&mut self, now: Ticks) {
         self.open_copies(now);
         if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
-            rare();
-            self.on.kv.forget_given();
-            tier.open(&self.on.kv.take_lost(), now);
+            self.on.kv.gpu_mut().forget_given();
+            tier.open(&self.on.kv.gpu_mut().take_lost(), now);
             for request in tier.take_joined() {
                 let tokens = self.trace.prompt_tokens[request.index()];
                 let owner = ContentOwner::of_prompt(self.trace.origin(request), tokens);
@@ -78,7 +77,7 @@ impl Effects<'_> {
         let loaded = offer.load.tokens();
         let state = &mut self.on.requests[slot];
         self.on.kv.count_lookup(state.target(), cached);
-        self.on.kv.adopt(hits, &mut state.blocks);
+        self.on.kv.gpu_mut().adopt(hits, &mut state.blocks);
         (state.computed, state.phase) = (cached + loaded, Phase::Loading);
         self.on.kv.grow(self.on.settings.blocks_for(state.computed), &mut state.blocks);
         self.on.kv.enter(Tier::Loading, state.computed, &state.blocks);
@@ -99,7 +98,7 @@ impl Effects<'_> {
         let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return };
         let state = &mut self.on.requests[slot];
         tier.promote(slot, state.computed == state.target());
-        self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
+        self.on.kv.gpu_mut().register(state.owner(), state.computed, &mut state.blocks);
         self.on.kv.leave(Tier::Loading, state.computed, &state.blocks);
         state.computed = state.computed.min(state.target() - 1);
         state.phase = Phase::Loaded;
@@ -112,7 +111,7 @@ impl Effects<'_> {
         tier.admit_loaded(slot);
         let state = &mut self.on.requests[slot];
         self.on.kv.leave(Tier::Loaded, state.computed, &state.blocks);
-        self.on.kv.give_again(&state.blocks);
+        self.on.kv.gpu_mut().give_again(&state.blocks);
         state.phase = Phase::Prefilling;
         self.on.batch.admit(slot, &mut self.on.requests);
         self.schedule(slot, offer.tokens as u32, offer.part);
@@ -151,7 +150,7 @@ impl Effects<'_> {
         let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return };
         rare();
         let state = &self.on.requests[slot];
-        self.on.kv.give_again(&state.blocks);
+        self.on.kv.gpu_mut().give_again(&state.blocks);
         tier.receive(slot, state.request, state.owner());
     }
 
@@ -200,7 +199,7 @@ impl Effects<'_> {
         rare();
         let scheduled = self.scheduled(tier, decodes);
         let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return 0 };
-        let lost = self.on.kv.take_lost();
+        let lost = self.on.kv.gpu_mut().take_lost();
         let begins = tier.close(&scheduled, &lost, self.on.kv.gpu());
         tier.write_step();
         begins - now
@@ -270,7 +269,7 @@ impl Effects<'_> {
         let free = self.on.kv.free();
         let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return AfterStep::Rest(None) };
         tier.note_passed(preempted, free);
-        let lost = self.on.kv.take_lost();
+        let lost = self.on.kv.gpu_mut().take_lost();
         let begins = tier.close(&[], &lost, self.on.kv.gpu());
         let again = tier.pass_step(begins);
         let next = tier.next_end();

@@ -51,7 +51,7 @@ impl Effects<'_> {
             rare();
             unseen.note(slot, Outcome { yielded: verified.yielded, given_up });
         } else {
-            self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
+            self.on.kv.gpu_mut().register(state.owner(), state.computed, &mut state.blocks);
         }
         if state.generated == state.output {
             self.propose_ahead(slot, requests);

@@ -1,81 +1,37 @@
 //! The key by which ranked requests are ordered.
 
-use std::cmp::Ordering;
-
 use serde::{Deserialize, Serialize};
 
 use crate::config::MOST_KEYS;
 use crate::trace::RequestNumber;
 
-/// Rank of a request, smaller is better: class, sort keys and number, as the digits of
-/// one number. Mostly the first or second digit decides a comparison.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RankKey([u64; MOST_KEYS + 1]);
+/// Rank of a request, smaller is better: class, sort keys and number, in this order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct RankKey {
+    class: u32,
+    keys: [i64; MOST_KEYS],
+    request: RequestNumber,
+}
 
 impl RankKey {
     /// The key of a request of a class, with sort keys.
     pub(crate) fn new(class: u32, keys: [i64; MOST_KEYS], request: RequestNumber) -> Self {
-        let mut digits = [0; MOST_KEYS + 1];
-        let mut above = u64::from(class);
-        for (digit, key) in digits.iter_mut().zip(keys) {
-            // With the sign bit flipped, signed numbers order as unsigned ones do.
-            let key = key as u64 ^ (1 << 63);
-            *digit = above << 32 | key >> 32;
-            above = key;
-        }
-        digits[MOST_KEYS] = above << 32 | u64::from(request.0);
-        Self(digits)
+        Self { class, keys, request }
     }
 
     /// The class.
     pub(crate) fn class(self) -> u32 {
-        (self.0[0] >> 32) as u32
+        self.class
     }
 
     /// The sort keys.
     pub(crate) fn keys(self) -> [i64; MOST_KEYS] {
-        std::array::from_fn(|i| ((self.0[i] << 32 | self.0[i + 1] >> 32) ^ (1 << 63)) as i64)
-    }
-
-    /// The first two digits.
-    pub(crate) fn high(self) -> u128 {
-        u128::from(self.0[0]) << 64 | u128::from(self.0[1])
-    }
-
-    /// The others.
-    fn low(self) -> u128 {
-        u128::from(self.0[2]) << 64 | u128::from(self.0[3])
+        self.keys
     }
 
     /// The request.
     pub(crate) fn request(self) -> RequestNumber {
-        RequestNumber(self.0[MOST_KEYS] as u32)
-    }
-}
-
-impl Ord for RankKey {
-    fn cmp(&self, other: &Self) -> Ordering {
-        // Two digits at a time: a branch on which of them decides would be mispredicted.
-        match self.high().cmp(&other.high()) {
-            Ordering::Equal => self.low().cmp(&other.low()),
-            unequal => unequal,
-        }
-    }
-}
-
-impl PartialOrd for RankKey {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-
-    /// Without a branch, which would be mispredicted.
-    fn lt(&self, other: &Self) -> bool {
-        let (high, others) = (self.high(), other.high());
-        (high < others) | ((high == others) & (self.low() < other.low()))
-    }
-
-    fn gt(&self, other: &Self) -> bool {
-        other < self
+        self.request
     }
 }
 

@@ -1,7 +1,5 @@
 //! Which run an instance is in, and which steps are listed to follow it.
 
-use std::cell::Cell;
-
 use serde::{Deserialize, Serialize};
 
 use super::{Pipeline, Run, StepList};
@@ -20,8 +18,6 @@ pub(crate) struct RunState {
     shape: StepShape,
     /// The single step in progress and those that follow it, if several are listed.
     list: StepList,
-    /// The latest answer of [`Self::ended`], by its arguments: rules ask several times at one moment.
-    ended: Cell<LatestEnded>,
     /// Since when requests are admitted and no step can be formed.
     standstill: Option<Ticks>,
     /// The batches that are under way at a time, where they may be several. Then no run is in progress.
@@ -37,15 +33,6 @@ enum Progress {
     Running,
     /// One step is in progress, the first of the list.
     Listed,
-}
-
-/// Steps of a run, by its start and length, that have ended at a moment.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-struct LatestEnded {
-    now: Ticks,
-    start: Ticks,
-    steps: u64,
-    ended: u64,
 }
 
 impl RunState {
@@ -115,9 +102,9 @@ impl RunState {
         end
     }
 
-    /// Takes the list of the steps in progress, or an empty one. It may be given back to [`Self::keep_list`].
-    pub(crate) fn take_list(&mut self) -> StepList {
-        if self.progress == Progress::Listed { std::mem::take(&mut self.list) } else { StepList::default() }
+    /// Takes the list of the steps in progress, if they are listed. It may be given back to [`Self::keep_list`].
+    pub(crate) fn take_list(&mut self) -> Option<StepList> {
+        (self.progress == Progress::Listed).then(|| std::mem::take(&mut self.list))
     }
 
     /// Keeps a list whose first steps are applied, or all of them. If some are not, the run of the first of these starts, the
@@ -171,15 +158,7 @@ impl RunState {
     /// Steps of the run in progress that have ended by `now`, where it has several and the decode set runs.
     pub(crate) fn ended(&self, now: Ticks) -> u64 {
         match self.current() {
-            Some(run) if run.decodes && run.steps > 1 => {
-                let latest = self.ended.get();
-                if (latest.now, latest.start, latest.steps) == (now, run.start, run.steps) {
-                    return latest.ended;
-                }
-                let ended = run.steps_ended(now);
-                self.ended.set(LatestEnded { now, start: run.start, steps: run.steps, ended });
-                ended
-            }
+            Some(run) if run.decodes && run.steps > 1 => run.steps_ended(now),
             _ => 0,
         }
     }

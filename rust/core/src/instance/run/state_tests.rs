@@ -58,7 +58,7 @@ fn truncating_cancels_the_listed_steps() {
     assert!(!state.is_past_head(109) && state.is_past_head(110));
     assert_eq!([109, 110, 122, 136].map(|now| state.single_steps_ended(now)), [0, 1, 2, 3]);
     assert_eq!(state.truncate(105), Some(110));
-    assert!(!state.is_past_head(110) && state.take_list().len() == 0);
+    assert!(!state.is_past_head(110) && state.take_list().is_none());
     assert_eq!(state.look_ahead(), 1, "these were not all taken");
 }
 
@@ -68,7 +68,7 @@ fn a_list_whose_first_steps_are_applied_goes_on() {
     state.start(run(100, 1), StepShape::default());
     state.list([12, 14].into_iter());
     for (start, end, past) in [(110, 122, true), (122, 136, false)] {
-        let mut list = state.take_list();
+        let mut list = state.take_list().expect("steps are listed");
         state.end();
         list.take(1);
         state.keep_list(list, StepShape { decode_kv: start, ..StepShape::default() });

@@ -3,39 +3,42 @@
 //! If no request is queued and none runs outside the decode set, the next run is known: the set runs until a member
 //! finishes, a rule is asked, or blocks may run out.
 
-use super::Stages;
 use crate::cost::StepShape;
 use crate::hint::rare;
+use crate::instance::Instance;
+use crate::instance::effects::Effects;
 use crate::instance::run::Run;
 use crate::series::Series;
 use crate::time::{HORIZON, Ticks};
 
-impl Stages<'_> {
+impl Effects<'_> {
     /// Starts a run of the decode set if no request is queued and none runs outside it:
     /// the same run that its stages would form. Returns when it ends.
     pub(super) fn start_decode_run(&mut self, now: Ticks) -> Option<Ticks> {
-        if self.effects.batch.decode_set().width() > 1 {
+        if self.batch.decode_set().width() > 1 {
             rare();
             return self.start_list(now);
         }
         let (mut run, shape) = self.decode_run(now)?;
         // An attempt that forms no step leaves a request in the queue or outside the decode set.
         debug_assert!(
-            !self.effects.queues.has_migrated_in() && self.effects.kv.cpu().copied() == (0, 0),
+            !self.queues.has_migrated_in() && self.kv.cpu().copied() == (0, 0),
             "Invariant: no step is due for a migrated request or copies"
         );
-        self.effects.begin_round(false);
-        run.steps = run.steps.min(self.effects.steps_before_rank_changes(&run));
-        self.effects.start_decodes(run, shape);
+        self.begin_round(false);
+        run.steps = run.steps.min(self.steps_before_rank_changes(&run));
+        self.start_decodes(run, shape);
         Some(run.end())
     }
+}
 
+impl Instance {
     /// The run that begins at `start` while no request is queued, if it is known, and the shape of its first step.
     fn decode_run(&self, start: Ticks) -> Option<(Run, StepShape)> {
-        let (settings, set) = (&self.effects.settings, self.effects.batch.decode_set());
+        let (settings, set) = (&self.settings, self.batch.decode_set());
         let known = settings.skips_stages
-            && self.effects.speculator.is_none()
-            && self.effects.batch.outside().is_empty()
+            && self.speculator.is_none()
+            && self.batch.outside().is_empty()
             && set.len() > 0
             && set.len() <= settings.scheduler.max_num_seqs
             && set.len() <= settings.limits.least_tokens;
@@ -43,7 +46,7 @@ impl Stages<'_> {
         if most == 0 {
             return None;
         }
-        let shape = self.effects.batch.shape_after(0);
+        let shape = self.batch.shape_after(0);
         let timing = settings.cost.run(&shape, most);
         let steps = self.steps_with_blocks(timing.steps)?;
         let series = Series { first: timing.first, slope: timing.slope };
@@ -57,14 +60,14 @@ impl Stages<'_> {
     /// For how many steps, up to `most`, blocks suffice for the decode set; `None`: not for one. Mostly that is as long as
     /// they suffice.
     fn steps_with_blocks(&self, most: u64) -> Option<u64> {
-        let (settings, set) = (&self.effects.settings, self.effects.batch.decode_set());
+        let (settings, set) = (&self.settings, self.batch.decode_set());
         let reserve = if settings.selects {
             rare();
             self.spare_blocks(set.len()) + self.selection_reserve()
         } else {
             u64::from(settings.scheduler.spare_block)
         };
-        let free = self.effects.kv.free().checked_sub(reserve)?;
+        let free = self.kv.free().checked_sub(reserve)?;
         // Mostly the blocks suffice even if every request needs the most it can.
         if (settings.block.filled_by(most) + 2).saturating_mul(set.len()) <= free {
             return Some(most);
@@ -74,12 +77,25 @@ impl Stages<'_> {
 
     /// For how many steps, up to `most`, `free` blocks suffice for the decode set; for one step more, if the one after them
     /// must not preempt.
-    pub(super) fn steps_covered(&self, free: u64, most: u64) -> u64 {
-        let set = self.effects.batch.decode_set();
-        if !self.effects.settings.scheduler.drop_unseen {
+    pub(in crate::instance) fn steps_covered(&self, free: u64, most: u64) -> u64 {
+        let set = self.batch.decode_set();
+        if !self.settings.scheduler.drop_unseen {
             return set.steps_covered(free, most);
         }
         rare();
         set.steps_covered(free, most.saturating_add(1)).saturating_sub(1)
+    }
+
+    /// Steps of the decode set until a member finishes, or a rule is asked about one.
+    pub(in crate::instance) fn steps_to_event(&self) -> u64 {
+        let set = self.batch.decode_set();
+        let most = set.steps_to_departure();
+        if self.observers.outbox.reports().answering { most.min(set.steps_to_reasoning_end()) } else { most }
+    }
+
+    /// Tokens of the budget that a step of the decode set takes.
+    pub(in crate::instance) fn charge_of_decodes(&self) -> u64 {
+        let set = self.batch.decode_set();
+        set.len() * (set.width() + self.settings.drafts.input_slots())
     }
 }

@@ -32,7 +32,7 @@ impl Stages<'_> {
             let timing = self.effects.settings.cost.run(&shape, most);
             (Series { first: timing.first, slope: timing.slope }, timing.steps)
         } else {
-            if self.lists_steps() {
+            if self.effects.lists_steps() {
                 rise = self.effects.settings.step_rise(&shape);
             }
             let first =
@@ -75,17 +75,6 @@ impl Stages<'_> {
             return Err(Error::past_clock(run.start, self.effects.settings.index as usize));
         }
         Ok(steps)
-    }
-
-    /// Steps of the decode set until a member finishes, or a rule is asked about one.
-    pub(super) fn steps_to_event(&self) -> u64 {
-        let set = self.effects.batch.decode_set();
-        let most = set.steps_to_departure();
-        if self.effects.observers.outbox.reports().answering {
-            most.min(set.steps_to_reasoning_end())
-        } else {
-            most
-        }
     }
 
     /// For how many steps the decode-only step that was formed repeats if no request
@@ -140,7 +129,9 @@ impl Stages<'_> {
         }
         let set = self.effects.batch.decode_set();
         match self.effects.kv.free().checked_sub(spare) {
-            Some(free) => self.steps_covered(free + set.blocks_for_next(), self.steps_to_event()).max(1),
+            Some(free) => {
+                self.effects.steps_covered(free + set.blocks_for_next(), self.effects.steps_to_event()).max(1)
+            }
             None => 1,
         }
     }
@@ -157,8 +148,8 @@ impl Stages<'_> {
         if self.draft.has_preempted() || reranked || passes {
             return 1;
         }
-        let (spare, most) = (self.spare_blocks(set.len()), self.steps_to_event());
-        match self.effects.kv.free().checked_sub(spare + self.selection_reserve()) {
+        let (spare, most) = (self.effects.spare_blocks(set.len()), self.effects.steps_to_event());
+        match self.effects.kv.free().checked_sub(spare + self.effects.selection_reserve()) {
             // With a spare block for each member, the blocks that a step takes count only after it.
             Some(free) if spare > 0 => {
                 let covered = set.steps_covered(free + set.blocks_for_next(), most);

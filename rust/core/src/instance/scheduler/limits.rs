@@ -106,7 +106,7 @@ impl Stages<'_> {
 
     #[inline(never)]
     fn steps_of_varying(&mut self) -> u64 {
-        let charged = self.charge_of_decodes();
+        let charged = self.effects.charge_of_decodes();
         let waits = self.effects.queued() > 0 || !self.effects.batch.outside().is_empty();
         if !waits && charged <= self.effects.settings.limits.least_tokens {
             return u64::MAX;

@@ -62,10 +62,30 @@ impl Effects<'_> {
             rare();
             return self.fill_pipeline(now);
         }
-        Ok(match Stages::new(self.again(), now).begin()? {
+        Ok(match self.begin_one(now)? {
             Formed::Batch(end) => Some(end),
             Formed::Nothing(retry_at) => retry_at,
         })
+    }
+
+    /// As [`Self::begin`], of one step.
+    pub(super) fn begin_one(&mut self, now: Ticks) -> Result<Formed, Error> {
+        debug_assert!(self.run.is_idle(), "Invariant: one step at a time");
+        if let Some(ends) = self.wake_tier(now) {
+            rare();
+            return Ok(Formed::Nothing(Some(ends)));
+        }
+        self.end_rest(now);
+        let queued = self.queued() > 0;
+        self.note_moment(now);
+        let deferred = self.refresh_ranks(queued, now);
+        if !queued && let Some(end) = self.start_decode_run(now) {
+            return Ok(Formed::Batch(end));
+        }
+        if deferred {
+            self.refresh_deferred_ranks(now);
+        }
+        Stages::new(self.again(), now).form()
     }
 }
 
@@ -80,28 +100,13 @@ pub(super) enum Formed {
 
 impl<'a> Stages<'a> {
     /// The stages of a step that starts at `now`.
-    pub(super) fn new(effects: Effects<'a>, now: Ticks) -> Self {
+    fn new(effects: Effects<'a>, now: Ticks) -> Self {
         Self { effects, draft: StepDraft::new(now) }
     }
 
-    /// As [`Effects::begin`], of one step.
-    pub(super) fn begin(&mut self) -> Result<Formed, Error> {
-        debug_assert!(self.effects.run.is_idle(), "Invariant: one step at a time");
+    /// Forms a step by the stages, and starts it.
+    fn form(&mut self) -> Result<Formed, Error> {
         let now = self.draft.now;
-        if let Some(ends) = self.effects.wake_tier(now) {
-            rare();
-            return Ok(Formed::Nothing(Some(ends)));
-        }
-        self.effects.end_rest(now);
-        let queued = self.effects.queued() > 0;
-        self.effects.note_moment(now);
-        let deferred = self.effects.refresh_ranks(queued, now);
-        if !queued && let Some(end) = self.start_decode_run(now) {
-            return Ok(Formed::Batch(end));
-        }
-        if deferred {
-            self.effects.refresh_deferred_ranks(now);
-        }
         // The step is formed again only if every admitted request was preempted, which
         // leaves none to preempt; by rank, the second time is the last.
         loop {

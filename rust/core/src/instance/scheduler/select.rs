@@ -5,10 +5,10 @@
 //! enough, the worst of those selected are dropped again. A request that is left out and not preempted keeps its memory.
 
 use super::Stages;
-use crate::instance::Part;
 use crate::instance::effects::{AdmissionOffer, Candidate, ChunkLoad};
 use crate::instance::ranking::{List, RankKey};
 use crate::instance::request::{Phase, Slot};
+use crate::instance::{Instance, Part};
 
 /// How a stage selects.
 #[derive(Debug, Clone, Copy)]
@@ -109,7 +109,7 @@ impl Stages<'_> {
 
     /// The tokens and blocks of a request, if the budget suffices for it.
     fn tokens_by_rank(&self, slot: Slot, candidate: Candidate, chunked: bool) -> Option<Selected> {
-        let spare = self.spare_blocks(1);
+        let spare = self.effects.spare_blocks(1);
         if candidate.phase == Phase::Decoding {
             let grown = self.effects.batch.decode_set().needed_blocks(&self.effects.requests[slot]);
             return Some(Selected { slot, tokens: 1, blocks: grown.max(spare) });
@@ -137,11 +137,6 @@ impl Stages<'_> {
     /// The watermark that [`Self::prompt_blocks`] includes.
     fn watermark_now(&self) -> u64 {
         self.effects.settings.watermark(self.effects.admitted())
-    }
-
-    /// Blocks that `requests` with KV need at least, whether or not their tokens need one.
-    pub(in crate::instance) fn spare_blocks(&self, requests: u64) -> u64 {
-        if self.effects.settings.scheduler.spare_block { requests } else { 0 }
     }
 
     /// Makes the blocks of the selected requests free. Drops from the end of `selected` those for which that fails.
@@ -236,14 +231,21 @@ impl Stages<'_> {
         }
     }
 
-    /// Blocks that a selection leaves free while a request runs.
-    pub(in crate::instance) fn selection_reserve(&self) -> u64 {
-        let reserved = self.effects.settings.scheduler.selection_reserves().0;
-        self.effects.settings.scheduler.watermark_blocks + reserved
-    }
-
     /// Whether prompts without KV are passed over, as the swap space is nearly full.
     pub(in crate::instance) fn passes_prompts_over(&self) -> bool {
         self.effects.kv.cpu().free() < self.effects.settings.scheduler.selection_reserves().1
+    }
+}
+
+impl Instance {
+    /// Blocks that `requests` with KV need at least, whether or not their tokens need one.
+    pub(in crate::instance) fn spare_blocks(&self, requests: u64) -> u64 {
+        if self.settings.scheduler.spare_block { requests } else { 0 }
+    }
+
+    /// Blocks that a selection leaves free while a request runs.
+    pub(in crate::instance) fn selection_reserve(&self) -> u64 {
+        let reserved = self.settings.scheduler.selection_reserves().0;
+        self.settings.scheduler.watermark_blocks + reserved
     }
 }

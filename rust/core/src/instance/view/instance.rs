@@ -106,12 +106,6 @@ impl Instance {
         self.observers.load.outstanding_tokens() + self.reader().growth(now)
     }
 
-    /// A lower bound of [`Self::outstanding_tokens`] until the step or run in progress
-    /// ends.
-    pub(crate) fn outstanding_tokens_at_least(&self) -> u64 {
-        self.observers.load.outstanding_tokens()
-    }
-
     /// By how much a field grows in each step that the decode set takes alone while nothing else happens; `None` if it
     /// changes otherwise, or may.
     pub(in crate::instance) fn growth_in_run(&self, field: InstField) -> Option<u64> {
