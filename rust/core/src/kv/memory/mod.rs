@@ -369,7 +369,8 @@ impl Memory {
             Caching::Blocks(_) => self.release_cached(owner, tokens, returns, table),
             Caching::Tree(_) => {
                 rare();
-                self.release_to_tree(owner, tokens, true, table);
+                // Of blocks that were reserved for a request it has computed none.
+                self.release_to_tree(owner, tokens, tokens > 0, table);
             }
         }
         table.clear();
