@@ -76,7 +76,7 @@ impl Apart {
     /// As for [`Simulation::advance`](super::Simulation::advance).
     pub fn join(self, mut singles: Vec<Single>) -> Result<Outcome, Error> {
         singles.sort_by_key(|single| single.index);
-        let (end, last) = self.end(&singles);
+        let end = self.end(&singles);
         let Self { shares, optional, instances, links, .. } = self;
         let requests = shares.trace.len();
         let mut outcome = Outcome {
@@ -96,7 +96,7 @@ impl Apart {
         };
         let mut columns = vec![unsent(shares, optional)];
         for single in singles {
-            let (rows, one) = single.finish(end, last)?;
+            let (rows, one) = single.finish(end)?;
             columns.push((rows, one.columns));
             outcome.gaps.merge(&one.gaps);
             outcome.stats.extend(one.stats);
@@ -108,17 +108,13 @@ impl Apart {
         Ok(outcome)
     }
 
-    /// When the whole replay ends, and the last instance whose step may end then.
-    ///
-    /// It ends with the last request, or at the end of the simulated time. The steps of a moment end by instance, and the
-    /// replay ends between two of them; if a request arrives at that moment, all of them have ended before.
-    fn end(&self, singles: &[Single]) -> (Ticks, usize) {
+    /// When the whole replay ends: with the last request, or at the end of the simulated time.
+    fn end(&self, singles: &[Single]) -> Ticks {
         let Shares { trace, arrived, last, .. } = &self.shares;
         if *arrived < trace.len() || !singles.iter().all(Single::has_settled) {
-            return (self.until.unwrap_or(NEVER), usize::MAX);
+            return self.until.unwrap_or(NEVER);
         }
-        let latest = singles.iter().map(|single| (single.clock(), single.index)).max();
-        latest.filter(|(clock, _)| clock > last).unwrap_or((*last, usize::MAX))
+        singles.iter().map(Single::clock).fold(*last, Ticks::max)
     }
 }
 

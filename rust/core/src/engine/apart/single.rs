@@ -54,13 +54,12 @@ impl Single {
     }
 
     /// Ends it at the moment at which the whole replay ends. A step without requests, which was decided before its requests
-    /// had ended, ends before if it does so in the order of all steps: by moment, then by instance up to `last`. Returns the rows of
-    /// its requests, too.
-    pub(super) fn finish(mut self, end: Ticks, last: usize) -> Result<(Vec<u32>, Outcome), Error> {
+    /// had ended, ends before if it does so by then. Returns the rows of its requests, too.
+    pub(super) fn finish(mut self, end: Ticks) -> Result<(Vec<u32>, Outcome), Error> {
         let simulation = &mut self.simulation;
         while !simulation.done {
             let (time, _) = simulation.cluster.next_end();
-            if (time, self.index) > (end, last) {
+            if time > end {
                 simulation.halt(end);
             } else {
                 simulation.begin_moment(time);
