@@ -232,6 +232,30 @@ mod tests {
     }
 
     #[test]
+    fn a_prompt_that_no_other_instance_joins_runs_in_the_last_step_that_is_counted() {
+        use crate::config::Stage;
+        use crate::engine::event_loop::Simulation;
+        use crate::engine::fixtures::{config, row, trace};
+
+        let mut config = config(&[10, 10], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+        for instance in &mut config.instances {
+            let Some(Stage::Admit { chunked, .. }) = instance.scheduler.stages.last_mut() else { panic!() };
+            *chunked = false;
+        }
+        let shared = serde_json::from_str(r#"{"at": [1], "ticks": [10]}"#).unwrap();
+        let balance = Some(Balance { timeout_steps: 3, gather_steps: 0 });
+        config.lockstep = Some(Lockstep { shared, padded: 0, sync: None, balance });
+        // Both instances decode from 130 on, in steps of 111 ticks. Those at 130, 241 and 352 lack a prompt; the third of
+        // them runs that of 150, of 10 tokens beside a decode.
+        let mut simulation =
+            Simulation::new(&config, trace(&[row(0, 20, 9), row(0, 20, 9), row(150, 10, 1)])).unwrap();
+        while !simulation.advance(10).unwrap() {}
+        let columns = simulation.into_outcome().columns;
+        assert_eq!(columns.scheduled, [0, 0, 352]);
+        assert_eq!(columns.finish[2], 352 + 121);
+    }
+
+    #[test]
     fn an_arrival_in_a_step_without_requests_waits_for_its_end() {
         use crate::engine::event_loop::Simulation;
         use crate::engine::fixtures::{config, row, trace};
