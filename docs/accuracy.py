@@ -51,7 +51,6 @@ Point = Mapping[str, Any]
 ASSUMED = (
     "prefill apart, network assumed",
     "prefill apart, network and balance assumed",
-    "ranks of attention, balance assumed",
 )
 #: The aims of issue 33 by kind of point: TPOT's median and ninetieth percentile, then TTFT's, in per cent.
 AIMS: Sequence[tuple[str, Callable[[Point], bool], tuple[int, int, int, int]]] = (
@@ -71,7 +70,12 @@ AIMS: Sequence[tuple[str, Callable[[Point], bool], tuple[int, int, int, int]]] =
         lambda p: waits(p) and p["layers"] == "mixture" and vllm(p),
         (7, 18, 15, 35),
     ),
-    ("SGLang, TensorRT-LLM", lambda p: not vllm(p) and p["load"] not in ASSUMED, (7, 18, 20, 40)),
+    (
+        "SGLang, TensorRT-LLM",
+        lambda p: not (vllm(p) or balanced(p)) and p["load"] not in ASSUMED,
+        (7, 18, 20, 40),
+    ),
+    ("TensorRT-LLM, ranks of attention", lambda p: balanced(p), (12, 25, 15, 30)),
     ("prefill apart", lambda p: p["load"] == "prefill apart", (12, 25, 15, 30)),
     *((load, lambda p, load=load: p["load"] == load, (12, 25, 15, 30)) for load in ASSUMED),
 )
@@ -80,6 +84,12 @@ AIMS: Sequence[tuple[str, Callable[[Point], bool], tuple[int, int, int, int]]] =
 def vllm(point: Point) -> bool:
     """Whether the engine is vLLM."""
     return str(point["engine"]).startswith("vllm")
+
+
+def balanced(point: Point) -> bool:
+    """Whether the engine has ranks of attention whose prompts wait for each other."""
+    ranks = str(point["engine"]).startswith("trtllm") and str(point["parallel"]).startswith("DP")
+    return ranks and point["load"] == "closed loop"
 
 
 def waits(point: Point) -> bool:

@@ -104,4 +104,5 @@ def _lockstep(
     wires[instance, policy.scheduler]["cost"] = instance.padded(own, tokens, seqs)
     _, seqs = policy.scheduler.limits(instance.default_batching())
     # vLLM captures CUDA graphs up to so many tokens (vllm/config/vllm.py, _set_cudagraph_sizes).
-    return {"shared": cost.shared_wire(model, tensor_parallel=ranks), "padded": min(2 * seqs, 512)}
+    shared = {"shared": cost.shared_wire(model, tensor_parallel=ranks), "padded": min(2 * seqs, 512)}
+    return shared if cluster.balance is None else {**shared, "balance": cluster.balance.to_wire()}

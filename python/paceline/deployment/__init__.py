@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paceline.deployment.balance import Balance
 from paceline.deployment.cluster import Cluster
 from paceline.deployment.cuda_graphs import CudaGraphs
 from paceline.deployment.instance import Instance
@@ -11,6 +12,7 @@ from paceline.deployment.medium import Medium, link_names
 from paceline.deployment.ports import Pair, Port
 
 __all__ = [
+    "Balance",
     "Cluster",
     "CudaGraphs",
     "Instance",

@@ -11,6 +11,7 @@ from paceline import _check
 from paceline._arguments import typed, typed_fields
 from paceline._clock import moment
 from paceline._toml import build, dump, parse, table
+from paceline.deployment.balance import Balance
 from paceline.deployment.instance import Instance
 from paceline.deployment.links import Links
 from paceline.deployment.links_toml import links_from_table, links_table
@@ -50,6 +51,9 @@ class Cluster:
         The time in which a predictor scores each prompt between the front end and the router. The column
         ``prediction`` has it, as a part of queueing; policies and paces see a request after it. None: scores
         cost nothing.
+    balance
+        When prompts of instances in lockstep wait for those of the others; None: they do not. It takes a
+        policy that admits whole prompts after the running requests, in the order of arrival.
 
     Raises
     ------
@@ -70,6 +74,7 @@ class Cluster:
     lockstep: bool = False
     frontend_s: float = 0.0
     prediction: Prediction | None = None
+    balance: Balance | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.instances, Instance):
@@ -91,6 +96,8 @@ class Cluster:
         if self.links is not None:
             self.links.check(len(instances))
         moment("frontend_s", self.frontend_s)
+        if self.balance is not None and not self.lockstep:
+            raise ConfigError("balance of a Cluster must be None unless its instances are in lockstep")
         if self.lockstep:
             first = instances[0].cost
             ranks = first.data_parallel if is_table(first) else 0
@@ -164,6 +171,8 @@ class Cluster:
             head["frontend_s"] = float(self.frontend_s)
         if self.prediction is not None:
             head["prediction"] = table(self.prediction)
+        if self.balance is not None:
+            head["balance"] = table(self.balance)
         if self.links is not None:
             head["links"] = links_table(self.links)
         return dump(head | {"instances": tables})
@@ -195,8 +204,8 @@ class Cluster:
         tables = content.get("instances")
         if not isinstance(tables, list) or not set(content) <= {each.name for each in fields(cls)}:
             raise ConfigError(
-                f"a cluster must be tables [[instances]], and perhaps [links], [prediction], lockstep and "
-                f"frontend_s, was {sorted(content)}"
+                f"a cluster must be tables [[instances]], and perhaps [links], [prediction], [balance], "
+                f"lockstep and frontend_s, was {sorted(content)}"
             )
         instances: list[Instance] = []
         for index, own in enumerate(tables):
@@ -211,4 +220,6 @@ class Cluster:
         head: dict[str, Any] = {name: content[name] for name in ("lockstep", "frontend_s") if name in content}
         if "prediction" in content:
             head["prediction"] = build(Prediction, content["prediction"], "prediction of a cluster")
+        if "balance" in content:
+            head["balance"] = build(Balance, content["balance"], "balance of a cluster")
         return cls(instances, links, **head)

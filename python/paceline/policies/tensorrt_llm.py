@@ -97,7 +97,9 @@ def tensorrt_llm(
     oracle. Set ``block_tokens=32`` of the instance. Not modelled: chunks of equal progress
     (``EQUAL_PROGRESS``), and a waiting prompt that fits into the last tokens of a step, fewer
     than a block, that the one before it leaves; the delay of a prompt whose prefix another one
-    of the same step computes; attention data parallelism.
+    of the same step computes. Ranks of attention are instances in lockstep, whose prompts
+    wait for each other by :class:`~paceline.deployment.Balance`; here each request joins a
+    rank as it arrives, by ``routing``, and not as a step is formed.
     """
     displaces = capacity == "max_utilization"
     if displaces and overlap_scheduler:

@@ -65,6 +65,11 @@ def cluster(source: Source) -> Wire:
         for one in fleet:
             step_limits.adapters(source, one["scheduler"])
     leave = moves or watched or drawn["handover"] is not None
+    if not (tiered or piped or moves or watched or drawn["handover"] or drawn["pace"]) and source.chance(0.2):
+        drawn["lockstep"] = {**lockstep(source), "balance": balance(source)}
+        for one in fleet:
+            stages.hold_prompts(source, one)
+            one["scheduler"] |= {"prompt_batch": None, "admission": {"kind": "wait"}}
     stays = not (moves or watched or drawn["lockstep"] or drawn["handover"] or drawn["pace"])
     if piped and (stays or source.chance(0.03)):
         for one in fleet:
@@ -120,3 +125,8 @@ def sample(source: Source) -> Wire:
 
 def lockstep(source: Source) -> Wire:
     return {"shared": curve(source), "padded": source.pick((0, 1, 8, 64))}
+
+
+def balance(source: Source) -> Wire:
+    """Draw for how long prompts wait until every instance has one."""
+    return {"timeout_steps": source.pick((1, 2, 3, 5, 20)), "gather_steps": source.pick((0, 0, 1, 2, 4))}

@@ -41,6 +41,8 @@ def drawn(case: Case) -> set[str]:
     for name in ("links", "pace", "lockstep", "sample"):
         if config.get(name) is not None:
             found.add(name)
+    if (config.get("lockstep") or {}).get("balance"):
+        found.add("lockstep: balance")
     found |= set(_of_handover(config))
     for name, value in (config.get("routers") or {}).items():
         if name != "seed" and value not in (None, 1):

@@ -88,6 +88,8 @@ def _without(config: Wire) -> Iterator[tuple[str, Wire]]:
     for name in IN_CONFIG:
         if config.get(name, SIMPLE[name]) != SIMPLE[name]:
             yield name, {**config, name: SIMPLE[name]}
+    if (config.get("lockstep") or {}).get("balance"):
+        yield "lockstep: balance", {**config, "lockstep": {**config["lockstep"], "balance": None}}
     for name, value in (config.get("handover") or {}).items():
         if value != SIMPLE[name]:
             yield f"handover: {name}", {**config, "handover": {**config["handover"], name: SIMPLE[name]}}

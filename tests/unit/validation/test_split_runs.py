@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from paceline import Cluster, Instance, Trace, policies, replay
+from paceline.deployment import Balance
 from paceline.errors import ConfigError
 from paceline.kernels import Shape
 from paceline.model import Model
@@ -237,6 +238,8 @@ def test_a_cluster_in_lockstep_is_of_equal_ranks(tmp_path: Path) -> None:
     instance = Instance(cost=cost_of(read_run(folder)), num_blocks=1000, max_model_len=4096)
     cluster = Cluster(2 * [instance], lockstep=True)
     assert Cluster.from_toml(cluster.to_toml()) == cluster
+    balanced = replace(cluster, balance=Balance(timeout_steps=60, gather_steps=2))
+    assert Cluster.from_toml(balanced.to_toml()) == balanced
     with pytest.raises(ConfigError, match="with a Table of data_parallel 3, was 2"):
         Cluster(3 * [instance], lockstep=True)
     with pytest.raises(ConfigError, match=r"prompt_step_s of instances in lockstep must be 0.*was 0\.1"):

@@ -70,6 +70,9 @@ class Server:
     batch_wait
         The steps for which TensorRT-LLM has prompts wait for a batch, and the share of a step's tokens that
         is enough of one; of no steps: they do not wait.
+    balance
+        The steps for which prompts of its ranks of attention wait until each has one, and then for others to
+        gather; None: not known, or they do not wait.
     moe_backend
         Whose kernels TensorRT-LLM's experts run in; empty: not known.
     prompt_graphs
@@ -113,6 +116,7 @@ class Server:
     receive_interval: int = 1
     mixed_chunk: bool = False
     batch_wait: tuple[int, float] = (0, 0.0)
+    balance: tuple[int, int] | None = None
     moe_backend: str = ""
     prompt_graphs: bool = False
     matrix_flops: float = 0.0
@@ -130,11 +134,12 @@ class Server:
         """What a replay takes for granted that the data do not say; empty if nothing.
 
         The network between instances that prefill and that decode; and that ranks of attention have as many
-        tokens as each other in each step: TensorRT-LLM has prompts wait until all ranks have one
-        (``attention_dp_config.enable_balance``), and ranks of instances apart step on their own here.
+        tokens as each other in each step, where they step on their own here: those of instances apart, and
+        those of TensorRT-LLM of which no script says for how long prompts wait until all ranks have one
+        (``attention_dp_config.enable_balance``).
         """
         ranks = max(self.data_parallel, self.prefilling.data_parallel) > 1
-        balance = ranks and (self.prefill > 0 or self.engine == "trtllm")
+        balance = ranks and (self.prefill > 0 or (self.engine == "trtllm" and not self.balance))
         parts = ("network",) * (self.network is not None) + ("balance",) * balance
         return " and ".join(parts)
 

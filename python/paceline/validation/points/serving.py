@@ -10,7 +10,7 @@ from typing import Literal
 from paceline import _check
 from paceline._arguments import typed
 from paceline.cost import Roofline
-from paceline.deployment import Cluster, Instance, Links, Medium, kv_memory
+from paceline.deployment import Balance, Cluster, Instance, Links, Medium, kv_memory
 from paceline.errors import ConfigError, FitError
 from paceline.hardware import Gpu
 from paceline.hosts import EngineHost, version_key
@@ -21,7 +21,7 @@ from paceline.policies.disaggregated import disaggregated
 from paceline.policies.sglang import sglang
 from paceline.policies.tensorrt_llm import tensorrt_llm
 from paceline.policies.vllm import vllm
-from paceline.policy import Policy, pick
+from paceline.policy import Policy, inst, pick
 from paceline.validation.points.point import Server
 from paceline.validation.prediction import decides_ahead
 
@@ -204,7 +204,10 @@ def cluster_of(
         # Ranks that step on their own count the others as having as many tokens; rooflines have no other way.
         together = cost == "tables" and server.data_parallel > 1 and not server.assumed
         instances = server.prefill * prefills + (server.instances - server.prefill) * decodes
-        cluster = Cluster(instances, links=links, lockstep=together)
+        balance = None
+        if together and server.balance is not None:
+            balance = Balance(timeout_steps=server.balance[0], gather_steps=server.balance[1])
+        cluster = Cluster(instances, links=links, lockstep=together, balance=balance)
         host = host_of(server, cost) if hosts else None
         return cluster if host is None else host.on(cluster)
     except FitError as error:
@@ -295,6 +298,9 @@ def _in_few_words(message: str) -> str:
 def policy_of(server: Server) -> Policy:
     """Return the scheduler of a server's engine and version, and how it routes: in turn over its ranks.
 
+    TensorRT-LLM's ranks are the exception: a request joins the one with the fewest
+    (``_balance_requests_across_ranks``).
+
     vLLM's is its own, asynchronous by default from 0.14 on, or where its flags say so; a version that the
     data do not say counts as a new one. SGLang's is its own, with its overlapped schedule. TensorRT-LLM's has
     whole prompts, as it cuts prompts only where ``enable_chunked_prefill`` is set.
@@ -312,7 +318,7 @@ def policy_of(server: Server) -> Policy:
             prefill_scheduler=replace(prefills, drop_unseen=False),  # type: ignore[type-var, arg-type]
         )
     if server.data_parallel > 1:
-        return replace(one, on_arrival="round_robin")
+        return replace(one, on_arrival="round_robin" if server.balance is None else pick(min=inst.requests))
     if server.instances > 1:
         return replace(one, on_arrival=pick(min=0, ties="random"))
     return one

@@ -81,6 +81,20 @@ pub struct Lockstep {
     /// At which steps the instances agree whether to go on; `None`: no step is run if no instance has a request.
     #[serde(default)]
     pub sync: Option<Sync>,
+    /// When prompts wait until every instance has one; `None`: they do not.
+    #[serde(default)]
+    pub balance: Option<Balance>,
+}
+
+/// When instances that step together hold prompts back: until each has one that fits, so that all compute prompts in the
+/// same steps. An instance that has prompts and runs no request ends the wait of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Balance {
+    /// The steps in which not every instance has a prompt, in a row, of which the last lets prompts pass.
+    pub timeout_steps: u64,
+    /// The steps for which prompts wait on, once every instance has one and runs requests.
+    pub gather_steps: u64,
 }
 
 /// The steps at which instances that step together agree whether to go on. Up to the next such step they step on, though

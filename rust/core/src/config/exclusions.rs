@@ -84,6 +84,10 @@ const SENT_WITHOUT_OFFER: Other = Other(
     |config, _| config.routing.moves_requests() && config.handover.is_none(),
     "requests leave their instance and are not handed over (handover)",
 );
+const NOT_WHOLE: Other = Other(
+    |_, own| !own.scheduler.admits_whole_prompts(),
+    "a step does not run all requests, then admit whole prompts in the order of arrival",
+);
 const TOGETHER: Other = Other(|config, _| config.lockstep.is_some(), "instances step together");
 const PACED: Other = Other(|config, _| config.pace.is_some(), "readers have a pace");
 const RELAYED: Other = Other(|config, _| config.routers.relay.is_some(), "reports are relayed");
@@ -107,6 +111,14 @@ const EXCLUSIONS: &[Exclusion] = &[
             "scheduler",
             |_, own| own.scheduler.prompt_batch.is_some(),
             &[MOVED, TOGETHER, PACED, DRAFTED, PIPELINED],
+        )
+    },
+    Exclusion {
+        must: ("must not hold prompts back for other instances (lockstep.balance)", "did so"),
+        ..left_out(
+            "scheduler",
+            |config, _| config.lockstep.as_ref().is_some_and(|lockstep| lockstep.balance.is_some()),
+            &[NOT_WHOLE, SWAPPED, CACHED, PASSED_OVER, MOVED, PACED, DRAFTED],
         )
     },
     Exclusion {
@@ -300,6 +312,18 @@ mod tests {
             config.instances[0].scheduler.output_reserve = Some(reserve);
         });
         let expected = "scheduler.allocation: must not be if the output fits where admissions leave room";
+        assert!(said.is_some_and(|said| said.contains(expected)));
+    }
+
+    #[test]
+    fn prompts_wait_for_other_instances_only_where_they_are_whole() {
+        let said = refusal(|config| {
+            let json = r#"{"shared": {"at": [1], "ticks": [0]}, "padded": 0,
+                           "balance": {"timeout_steps": 3, "gather_steps": 0}}"#;
+            config.lockstep = Some(serde_json::from_str(json).expect("a balance"));
+        });
+        let expected = "instances[0].scheduler: must not hold prompts back for other instances (lockstep.balance) where a step \
+                        does not run all requests, then admit whole prompts in the order of arrival, did so";
         assert!(said.is_some_and(|said| said.contains(expected)));
     }
 

@@ -38,7 +38,7 @@ use serde::Deserialize;
 pub use accumulator::{Accumulator, Charged, Grouping, Lift};
 pub(crate) use accumulator::{MOST_ACCUMULATORS, UNITS};
 pub use clients::{Clients, Patience};
-pub use cluster::{InstanceConfig, Lockstep, Pace, Sync};
+pub use cluster::{Balance, InstanceConfig, Lockstep, Pace, Sync};
 pub(crate) use composition::MOST_KEYS;
 pub use entrance::{Entrance, Prediction};
 pub use eviction::{EvictionConfig, EvictionGroups};

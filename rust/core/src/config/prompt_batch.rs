@@ -17,7 +17,7 @@ pub struct PromptBatch {
 
 impl SchedulerConfig {
     /// Whether a step runs all requests, then admits whole prompts, first come, first served.
-    fn admits_whole_prompts(&self) -> bool {
+    pub(super) fn admits_whole_prompts(&self) -> bool {
         let runs = matches!(
             *self.stages,
             [

@@ -31,6 +31,7 @@ pub(crate) use effects::{Cancelled, Effects, MigratingRequest};
 pub(crate) use handover::{Acceptance, Origin, Pull};
 pub(crate) use observers::PhaseChange;
 pub use observers::{Part, StepColumns, StepRecord};
+pub(crate) use scheduler::Prospect;
 pub use tiers::{TierJob, TierLog, TierStep};
 pub(crate) use view::{Asking, RequestView, seconds};
 
@@ -213,6 +214,11 @@ impl Instance {
     /// Tokens that the step in progress computes.
     pub(crate) fn step_tokens(&self) -> Option<u64> {
         self.run.step_tokens()
+    }
+
+    /// Has the step to form hold prompts back for the instances that step together, or not.
+    pub(crate) fn hold_prompts(&mut self, held: bool) {
+        self.queues.hold_together(held);
     }
 
     /// Ticks that the step in progress takes.

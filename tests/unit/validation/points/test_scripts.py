@@ -10,6 +10,7 @@ import pytest
 
 from paceline.hardware import Gpu
 from paceline.model import Model
+from paceline.policy import inst, pick
 from paceline.validation.points.point import Point, Server
 from paceline.validation.points.predicting import predict_point
 from paceline.validation.points.readers import read_points
@@ -73,12 +74,18 @@ def test_fp8_matrices_of_sglang_on_blackwell_are_flashinfers(gpu: str, flops: fl
     assert flags_of(run._replace(engine="trtllm")).matrix_flops == 0.0
 
 
-def test_prompts_wait_for_other_ranks_for_sixty_steps_where_they_come_seldom() -> None:
-    # timeout_iters: 60. 64 requests on 8 ranks of 920 steps each: a rank gets one in 115 steps.
+def test_prompts_of_ranks_wait_for_each_other_for_as_many_steps_as_the_scripts_say() -> None:
+    # dsr1_fp4_b200_trt.sh and dsr1_fp8_b200_trt.sh: timeout_iters: 60, batching_wait_iters: 0.
+    # gptoss_fp4_b200_trt.sh has enable_balance alone, beside TensorRT-LLM's defaults of 50 and 10.
     run = DEEPSEEK._replace(date="2025-11-13", ranks=8, dealt=True, concurrency=64)
-    assert flags_of(run).batch_wait == (60, 1.0)
-    assert flags_of(run._replace(concurrency=128)).batch_wait == (0, 0.0)
-    assert flags_of(run._replace(ranks=1)).batch_wait == (0, 0.0)
+    assert flags_of(run).balance == flags_of(run._replace(date="2026-03-01")).balance == (60, 0)
+    assert flags_of(run._replace(model=find_model("gpt-oss-120b"), ranks=2)).balance == (50, 10)
+    # The 40 steps for a batch are those of one rank alone.
+    alone = flags_of(run._replace(ranks=1, date="2026-03-01"))
+    assert (alone.balance, alone.batch_wait) == (None, (40, 0.8))
+    assert flags_of(run._replace(date="2026-03-01")).batch_wait == (0, 0.0)
+    assert flags_of(run._replace(scripted=False)).balance is None
+    assert flags_of(run._replace(engine="sglang")).balance is None
 
 
 def test_a_recipe_has_the_seats_of_its_name() -> None:
@@ -155,3 +162,13 @@ def test_early_trtllm_on_h200_starts_colder_than_after_warm_ups() -> None:
         flags_of(run._replace(date="2026-05-18")).cold_s == flags_of(run._replace(gpu="b200")).cold_s == 0.3
     )
     assert flags_of(run._replace(scripted=False)).cold_s == 0.0
+
+
+def test_ranks_whose_prompts_wait_for_each_other_get_requests_by_their_number() -> None:
+    """`_balance_requests_across_ranks` gives a request to a rank with the fewest; else they go in turn."""
+    given = {"engine": "trtllm", "version": "", "model": find_model("deepseek-r1"), "gpu": "b200"}
+    known = Server(**given, data_parallel=8, balance=(60, 0))
+    unknown = replace(known, balance=None)
+    assert (known.assumed, unknown.assumed) == ("", "balance")
+    assert policy_of(known).on_arrival == pick(min=inst.requests)
+    assert policy_of(unknown).on_arrival == "round_robin"

@@ -27,6 +27,12 @@ def release_due(state: State, until: int | None) -> None:
         state.queue.waiting.append(request)
 
 
+def receive(state: State) -> None:
+    """Queue the arrivals that a step which is formed now knows."""
+    if state.unreceived_steps == 0:
+        release_due(state, state.started if state.settings.schedule_ahead else None)
+
+
 def receive_all(state: State) -> bool:
     """Queue all arrivals, as no step can be formed; return whether there were any."""
     arrived = bool(state.queue.unknown)

@@ -17,7 +17,7 @@ from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.gauges import GaugeReadings
 from paceline.testing.reference.policy_sim.handover import Incoming
 from paceline.testing.reference.policy_sim.links import Links
-from paceline.testing.reference.policy_sim.lockstep import idle_ticks, ticks_together
+from paceline.testing.reference.policy_sim.lockstep import Balance, idle_ticks, ticks_together
 from paceline.testing.reference.policy_sim.moves import Traffic
 from paceline.testing.reference.policy_sim.outcome import Outcome
 from paceline.testing.reference.policy_sim.pacing import Pace
@@ -105,6 +105,7 @@ class Cluster:
             if (kind := action["action"]) in ("scale", "gauge")
         }
         self.lockstep: dict[str, Any] | None = config.get("lockstep")
+        self.balance = Balance((self.lockstep or {}).get("balance"))
         self._steps_together = self._step = 0
         self._in_step = False
         self._idle_until: int | None = None
@@ -468,32 +469,32 @@ class Cluster:
         offers = [self.traffic.expect(replica, self.decode_targets, now) for replica in self.replicas]
         return read or any(offers)
 
-    def _book_counted(self, replica: Replica) -> None:
-        """Book the tokens of a replica's latest step that count since the next one was decided."""
+    def _form(self, replica: Replica, now: int) -> None:
+        """Form a step, and book the tokens of the latest one that count since this one was decided."""
+        replica.form(now)
         counted, replica.scheduler.state.counted = replica.scheduler.state.counted, []
         if self.books is not None:
             for request in sorted(counted, key=lambda one: one.number):
                 self.books.token(request, replica.index)
+        self.roles.settle(now)
 
     def _start_each(self, now: int) -> None:
         if self.lockstep is None:
             self._tell_before(now)
             for replica in self.replicas:
-                replica.form(now)
-                self._book_counted(replica)
-                self.roles.settle(now)
+                self._form(replica, now)
                 replica.begin(now)
         elif self._idle_until is None and not any(replica.step for replica in self.replicas):
             self._tell_before(now)
+            self.balance.hold(self.replicas, now)
             for replica in self.replicas:
-                replica.form(now)
-                self._book_counted(replica)
-                self.roles.settle(now)
+                self._form(replica, now)
             ticks = ticks_together(self.lockstep, self.replicas)
             for replica in self.replicas:
                 replica.begin(now, ticks)
             if ticks is not None:
                 self._in_step = True
+                self.balance.count()
             elif self.lockstep.get("sync") is not None and self._steps_together > 0:
                 self._in_step = True
                 self._idle_until = now + idle_ticks(self.lockstep, self.replicas)

@@ -28,6 +28,45 @@ def on_curve(curve: dict[str, list[int]], at: int) -> int:
     return max(y[left] + (y[left + 1] - y[left]) * (at - x[left]) // (x[left + 1] - x[left]), 0)
 
 
+class Balance:
+    """Prompts that wait until all instances have one, or for a number of steps.
+
+    Parameters
+    ----------
+    rule : dict or None
+        ``timeout_steps`` and ``gather_steps``; None: no prompt waits.
+    """
+
+    def __init__(self, rule: dict[str, int] | None) -> None:
+        self._rule = rule
+        self._lacking = self._gathering = 0
+        self._then = (0, 0)
+
+    def hold(self, replicas: list[Replica], now: int) -> None:
+        """Decide whether the instances hold prompts back in the step that they form next."""
+        if self._rule is None:
+            return
+        lacking, gathering = self._lacking, self._gathering
+        prospects = [replica.scheduler.prospect(now) for replica in replicas]
+        all_decode = all(decodes for _, decodes in prospects)
+        if all(prompts for prompts, _ in prospects):
+            lacking = 0
+            held = all_decode and gathering < self._rule["gather_steps"]
+            if all_decode:
+                gathering = gathering + 1 if held else 0
+        else:
+            lacking += 1
+            held = all_decode and lacking < self._rule["timeout_steps"]
+            lacking = lacking if held else 0
+        for replica in replicas:
+            replica.scheduler.state.held_together = held
+        self._then = lacking, gathering
+
+    def count(self) -> None:
+        """Count the step that was decided, as it starts."""
+        self._lacking, self._gathering = self._then
+
+
 def idle_ticks(config: dict[str, Any], replicas: list[Replica]) -> int:
     """Return the time of a step in which no instance has work: each takes part with one token."""
     slowest = max(replica.prefill_ticks(TraceRequest(0, 1, 0)) for replica in replicas)

@@ -7,12 +7,20 @@ from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Step
 
-__all__ = ["holds_prompts"]
+__all__ = ["has_prompt", "holds_prompts"]
+
+
+def has_prompt(state: State, step: Step) -> bool:
+    """Whether a queued prompt fits into a step beside the requests in the batch, before these take blocks."""
+    step.left = max(step.budget - state.admitted, 0)
+    return bool(_fitting(state, step))
 
 
 def holds_prompts(state: State, step: Step) -> bool:
     """Whether the prompts that a step could admit are held back; it is counted if so."""
     rule, decodes = state.settings.prompt_batch, step.budget - step.left
+    if state.held_together:
+        return decodes > 0
     if rule is None or decodes == 0:
         return False
     prompts = _fitting(state, step)

@@ -20,8 +20,8 @@ from paceline.testing.reference.policy_sim.async_arrivals import (
     may_lose,
     note_step,
     recall_ended,
+    receive,
     receive_all,
-    release_due,
 )
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.expression import Scope, holds
@@ -33,7 +33,7 @@ from paceline.testing.reference.policy_sim.layers import advance_layers
 from paceline.testing.reference.policy_sim.loading import cancel_load
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.preemption import requeue_late_victims
-from paceline.testing.reference.policy_sim.prompt_batch import holds_prompts
+from paceline.testing.reference.policy_sim.prompt_batch import has_prompt, holds_prompts
 from paceline.testing.reference.policy_sim.queue import Queue
 from paceline.testing.reference.policy_sim.ranking import Ranking
 from paceline.testing.reference.policy_sim.request import Request
@@ -150,8 +150,7 @@ class Scheduler:
         if state.tier is not None and not state.tier.wake(now):
             state.wakes = state.tier.ends
             return None
-        if state.unreceived_steps == 0:
-            release_due(state, state.started if ahead else None)
+        receive(state)
         if ahead:
             recall_ended(state)
         if self.ranking is not None:
@@ -188,6 +187,13 @@ class Scheduler:
                     state.reserve.reset()
                 return None
         raise Stuck(f"at {now}: requests are preempted again and again, and none runs")
+
+    def prospect(self, now: int) -> tuple[bool, bool]:
+        """Whether a step formed now has room for a prompt; whether requests run, or none is there at all."""
+        state = self.state
+        receive(state)
+        queued = state.queue.waiting or state.queue.unknown
+        return has_prompt(state, self._open(now)), state.admitted > 0 or not queued
 
     def finish(self, step: Step, now: int) -> list[Request]:
         """End a step: return the requests with a new token, in the order of admission."""

@@ -84,6 +84,8 @@ class State:
         The rules that are asked whether requests leave as their phases end.
     steps_held : int
         Steps that held prompts back since the rule for them let some pass.
+    held_together : bool
+        Whether instances that step together hold prompts back in the next step.
     wakes : int or None
         When to try again to form a step without another event.
     """
@@ -120,6 +122,7 @@ class State:
     under_way: Callable[[], list[Step]] = list
     asked: frozenset[str] = frozenset()
     steps_held: int = 0
+    held_together: bool = False
     wakes: int | None = None
 
     @property

@@ -54,9 +54,9 @@ _EARLY_DEEPGEMM_S = 0.4e-6
 #: have: on H200 and on B200 alike, and in NVFP4 none. Kernels that quantise activations before each matrix
 #: would be so many.
 _EARLY_FP8_STEP_S = 2.5e-3
-#: ``timeout_iters`` of ``attention_dp_config`` in InferenceX's scripts of 2025 for DeepSeek under
-#: TensorRT-LLM.
-_BALANCE_STEPS = 60
+#: ``timeout_iters`` and ``batching_wait_iters`` of ``attention_dp_config`` in InferenceX's scripts for
+#: DeepSeek under TensorRT-LLM, and TensorRT-LLM's defaults, which those for gpt-oss leave.
+_BALANCE, _DEFAULT_BALANCE = (60, 0), (50, 10)
 _BLACKWELL = ("b200", "b300", "gb200", "gb300")
 
 
@@ -133,6 +133,9 @@ class Flags(NamedTuple):
         TensorRT-LLM's ``backend`` of ``moe_config``; empty: not known.
     batch_wait
         TensorRT-LLM's ``batch_wait_timeout_iters`` and ``batch_wait_max_tokens_ratio``.
+    balance
+        Its ``timeout_iters`` and ``batching_wait_iters`` of ranks of attention; None: their prompts do not
+        wait for each other.
     prompt_graphs
         Whether prompts run in CUDA graphs: TensorRT-LLM's ``enable_piecewise_cuda_graph``.
     matrix_flops
@@ -153,6 +156,7 @@ class Flags(NamedTuple):
     kv_dtype: str = "auto"
     moe_backend: str = ""
     batch_wait: tuple[int, float] = (0, 0.0)
+    balance: tuple[int, int] | None = None
     prompt_graphs: bool = False
     matrix_flops: float = 0.0
     expert_token_s: float = 0.0
@@ -212,7 +216,16 @@ def flags_of(run: Run) -> Flags:
     >>> flags_of(Run("vllm", Model.load("minimax-m2.5"), "b200", 8)).cold_s
     0.3
     """
-    return _by_script(run)._replace(cold_s=_cold_s(run))
+    flags, balance = _by_script(run)._replace(cold_s=_cold_s(run)), _balance(run)
+    # PyExecutor has prompts wait for a batch only without ranks of attention.
+    return flags if balance is None else flags._replace(balance=balance, batch_wait=(0, 0.0))
+
+
+def _balance(run: Run) -> tuple[int, int] | None:
+    """Return for how many steps prompts of TensorRT-LLM's ranks of attention wait for each other."""
+    if run.engine != "trtllm" or run.ranks == 1 or not run.scripted:
+        return None
+    return _BALANCE if run.deepseek else _DEFAULT_BALANCE
 
 
 def _cold_s(run: Run) -> float:
@@ -260,11 +273,9 @@ def _trtllm(run: Run) -> Flags:
         # Of NVFP4's two, CUTLASS and TRTLLM, the tables of the former are slower than either ran.
         backend = "CUTLASS" if run.gpu == "h200" else "" if run.four_bits else "DEEPGEMM"
         slow = _EARLY_DEEPGEMM_S if backend == "DEEPGEMM" else 0.0
-        # ``timeout_iters`` of ``attention_dp_config``: prompts wait until all ranks have one, or so long.
-        balance = (_BALANCE_STEPS, 1.0) if run.ranks > 1 and _seldom(run) else (0, 0.0)
         flags = Flags(max_num_batched_tokens=tokens, memory=memory, kv_dtype="fp8", moe_backend=backend)
         step_s = 0.0 if run.four_bits else _EARLY_FP8_STEP_S
-        return flags._replace(expert_token_s=slow, step_s=step_s, batch_wait=balance)
+        return flags._replace(expert_token_s=slow, step_s=step_s)
     tokens = max(8192, tokens)
     flags = Flags(max_num_batched_tokens=tokens, memory=memory, kv_dtype="fp8", moe_backend="CUTLASS")
     if run.gpu == "h200":
@@ -367,11 +378,6 @@ def settled(run: Run) -> Run:
     if run.ranks == 1 and ranks_of(run):
         return run._replace(ranks=run.gpus, dealt=True)
     return run._replace(dealt=run.dealt or deals_out(run))
-
-
-def _seldom(run: Run) -> bool:
-    """Whether a rank gets a prompt less often than prompts are let pass that wait for other ranks."""
-    return 0.9 * run.output * run.ranks > _BALANCE_STEPS * run.concurrency
 
 
 def _trtllm_dealt(run: Run) -> bool:

@@ -3,7 +3,7 @@
 use super::Cluster;
 use crate::error::Error;
 use crate::hint::rare;
-use crate::instance::Instance;
+use crate::instance::{Instance, Prospect};
 use crate::time::{HORIZON, NEVER, Ticks};
 
 /// Steps.
@@ -95,6 +95,18 @@ impl Cluster {
     /// Whether no instance runs a step.
     pub(in crate::engine) fn is_idle(&self) -> bool {
         self.instances.iter().all(Instance::is_idle)
+    }
+
+    /// The prospect of every instance, of a step that starts now.
+    pub(in crate::engine) fn prospects(&mut self, now: Ticks) -> impl Iterator<Item = Prospect> {
+        (0..self.instances.len()).map(move |index| self.at(index).prospect(now))
+    }
+
+    /// Has the step that every instance forms next hold its prompts back, or not.
+    pub(in crate::engine) fn hold_prompts(&mut self, held: bool) {
+        for instance in &mut self.instances {
+            instance.hold_prompts(held);
+        }
     }
 
     /// Makes the step in progress of every instance take `ticks`.

@@ -15,6 +15,11 @@ impl Effects<'_> {
         self.on.observers.load.end_rest(now);
         let waiting = self.waiting();
         self.on.observers.stats.occupancy.count_waiting(waiting, now);
+        self.receive_arrivals(now);
+    }
+
+    /// Queues the arrivals that the step which is formed at `now` sees.
+    pub(in crate::instance) fn receive_arrivals(&mut self, now: Ticks) {
         if self.on.settings.scheduler.holds_arrivals() {
             rare();
             self.on.queues.receive(self.on.settings.scheduler.schedule_ahead, now, self.trace);

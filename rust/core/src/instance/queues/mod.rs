@@ -43,6 +43,8 @@ pub(crate) struct Queues {
     receipts: Receipts,
     /// Steps in which prompts were held back for others since some were admitted.
     steps_held: u64,
+    /// Whether the instances that step together hold prompts back in the step to form.
+    held_together: bool,
     /// Passes over the queue in which waiting requests may use their cached prefixes.
     passes: u64,
 }
@@ -59,6 +61,7 @@ impl Queues {
             ahead: AsyncArrivals::default(),
             receipts: Receipts::new(receive_interval),
             steps_held: 0,
+            held_together: false,
             passes: 0,
         }
     }
@@ -119,6 +122,16 @@ impl Queues {
     /// Notes that a step holds prompts back, or lets them pass.
     pub(crate) fn note_prompts_held(&mut self, held: bool) {
         self.steps_held = if held { self.steps_held + 1 } else { 0 };
+    }
+
+    /// Whether the instances that step together hold prompts back in the step to form.
+    pub(crate) fn held_together(&self) -> bool {
+        self.held_together
+    }
+
+    /// Has the step to form hold prompts back, or not.
+    pub(crate) fn hold_together(&mut self, held: bool) {
+        self.held_together = held;
     }
 
     /// Swapped-out requests, in the order in which they resume.

@@ -32,6 +32,7 @@ mod swap;
 mod tiers;
 
 pub(crate) use draft::StepDraft;
+pub(crate) use prompt_batch::Prospect;
 
 use super::StepRecord;
 use super::effects::Effects;
@@ -239,7 +240,7 @@ impl<'a> Stages<'a> {
     }
 
     /// Gives the draft its limits.
-    fn open_draft(&mut self) {
+    pub(super) fn open_draft(&mut self) {
         self.draft.limits = self.step_limits();
         self.draft.limits.chunk = self.chunk_limit(self.draft.limits.threshold);
         self.draft.tokens_left = self.draft.limits.tokens;

@@ -1,15 +1,53 @@
 //! Prompts that wait until enough of them have gathered, while requests decode.
 //!
-//! Source: TensorRT-LLM 1.2, `_waiting_requests` of `PyExecutor` in `tensorrt_llm/_torch/pyexecutor/py_executor.py`. Its
+//! They wait for other prompts of their instance, or for those of the instances that step together with it.
+//!
+//! Source: TensorRT-LLM 1.2, `_waiting_requests` and `_balance_adp_requests` of `PyExecutor` in `tensorrt_llm/_torch/pyexecutor/py_executor.py`. Its
 //! scheduler selects the prompts that fit, and drops them from the step again.
 
 use super::Stages;
 use crate::config::{Allocation, PromptBatch};
-use crate::instance::effects::{Candidate, Place};
+use crate::hint::rare;
+use crate::instance::effects::{Candidate, Effects, Place};
+use crate::time::Ticks;
+
+/// The work of an instance that those which step together with it know before a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Prospect {
+    /// Whether it has a prompt that fits beside the running requests.
+    pub(crate) prompts: bool,
+    /// Whether it runs requests. Without any requests it takes part with one token, and counts as if it did.
+    pub(crate) decodes: bool,
+}
+
+impl Effects<'_> {
+    /// The prospect of a step that is formed at `now`, by the blocks that are free before its decodes take theirs.
+    pub(crate) fn prospect(&mut self, now: Ticks) -> Prospect {
+        self.receive_arrivals(now);
+        let running = self.admitted();
+        Prospect {
+            prompts: Stages::new(self.again(), now).has_prompt_beside(running),
+            decodes: running > 0 || self.queued() == 0,
+        }
+    }
+}
+
+impl Stages<'_> {
+    /// Whether a queued prompt fits beside so many decodes.
+    fn has_prompt_beside(&mut self, decodes: u64) -> bool {
+        self.open_draft();
+        self.draft.tokens_left = self.draft.limits.tokens.saturating_sub(decodes);
+        self.tokens_of_fitting_prompts() > 0
+    }
+}
 
 impl Stages<'_> {
     /// Whether the prompts that this step could admit are held back. A step without decodes holds none back.
     pub(super) fn holds_prompts(&mut self) -> bool {
+        if self.effects.queues.held_together() {
+            rare();
+            return self.draft.tokens_left < self.draft.limits.tokens;
+        }
         let Some(rule) = self.effects.settings.scheduler.prompt_batch else { return false };
         self.is_held(rule)
     }
