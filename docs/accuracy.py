@@ -72,10 +72,10 @@ AIMS: Sequence[tuple[str, Callable[[Point], bool], tuple[int, int, int, int]]] =
     ),
     (
         "SGLang, TensorRT-LLM",
-        lambda p: not (vllm(p) or balanced(p)) and p["load"] not in ASSUMED,
+        lambda p: not vllm(p) and p["load"] not in ASSUMED,
         (7, 18, 20, 40),
     ),
-    ("TensorRT-LLM, ranks of attention", lambda p: balanced(p), (12, 25, 15, 30)),
+    ("of these, TensorRT-LLM's ranks of attention", lambda p: balanced(p), (7, 18, 20, 40)),
     ("prefill apart", lambda p: p["load"] == "prefill apart", (12, 25, 15, 30)),
     *((load, lambda p, load=load: p["load"] == load, (12, 25, 15, 30)) for load in ASSUMED),
 )
