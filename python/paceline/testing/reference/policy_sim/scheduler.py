@@ -134,9 +134,8 @@ class Scheduler:
         """Queue a request that arrives or has migrated here."""
         self.state.enqueue(request, now)
         queue = self.state.queue
-        (queue.unknown if self.settings.holds_arrivals or request.announced else queue.waiting).append(
-            request
-        )
+        late = self.settings.holds_arrivals or request.announced
+        (queue.unknown if late else queue.waiting).append(request)
         request.position, request.joined, request.level = None, now, 0
         self.state.enter_ranking(request, now)
         if (tier := self.state.tier or self.state.copies) is not None:
@@ -363,10 +362,8 @@ class Scheduler:
         queue = self.state.queue
         offered = [handover.request for handover in self.state.incoming.offered if self.ranking is None]
         waiting = [request for request in queue.in_order if request not in self._loading]
-        return next(
-            iter([*queue.swapped, *offered, *waiting, *sorted(queue.unknown, key=lambda one: one.announced)]),
-            None,
-        )
+        known = sorted(queue.unknown, key=lambda one: one.announced)
+        return next(iter([*queue.swapped, *offered, *waiting, *known]), None)
 
     def cached_tokens(self, request: Request) -> int:
         """Return the tokens of a request's prompt that the prefix cache has."""
