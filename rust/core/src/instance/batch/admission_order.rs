@@ -109,6 +109,11 @@ impl AdmissionOrder {
         counted.map(|&(_, slot)| slot)
     }
 
+    /// Whether a request was the last to be admitted.
+    pub(crate) fn is_last(&self, slot: Slot, requests: &RequestTable) -> bool {
+        requests[slot].seq + 1 == self.next
+    }
+
     /// Sorts the running requests by class, of which there are `classes`, stably, and renumbers them.
     pub(super) fn sort_by_class(
         &mut self,
@@ -162,6 +167,7 @@ mod tests {
         let (mut order, mut requests) = admitted(3);
         order.push(0, 3, &mut requests);
         assert_eq!(order.current(&requests).collect::<Vec<_>>(), [1, 2, 0]);
+        assert!(order.is_last(0, &requests) && !order.is_last(2, &requests));
     }
 
     #[test]
@@ -179,6 +185,7 @@ mod tests {
         let (mut order, mut requests) = admitted(5);
         order.move_to_front(&[3, 4], &mut requests);
         assert_eq!(order.current(&requests).collect::<Vec<_>>(), [3, 4, 0, 1, 2]);
+        assert!(order.is_last(2, &requests) && !order.is_last(4, &requests));
         let numbers: Vec<_> = order.current(&requests).map(|slot| requests[slot].seq).collect();
         assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
         order.push(2, 5, &mut requests);

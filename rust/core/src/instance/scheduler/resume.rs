@@ -50,7 +50,8 @@ impl Stages<'_> {
             return false;
         }
         if rules.prefills && !self.effects.batch.outside().is_empty() {
-            return false;
+            rare();
+            return self.effects.batch.chunks().is_empty() && self.resume_with_prefills();
         }
         if self
             .effects
@@ -113,6 +114,43 @@ impl Stages<'_> {
             self.preempt(slot);
             self.make_room_for_decodes(0);
         }
+    }
+
+    /// Schedules decodes and prefills at once, if tokens and blocks suffice in any order.
+    fn resume_with_prefills(&mut self) -> bool {
+        let set = self.effects.batch.decode_set();
+        let mut left = self.draft.tokens_left - self.effects.charge_of_decodes();
+        let slots = self.effects.settings.drafts.input_slots();
+        let mut blocks = set.blocks_for_next() + u64::from(self.effects.settings.scheduler.spare_block);
+        let outside = self.effects.batch.outside();
+        for (i, &slot) in outside.iter().enumerate() {
+            let state = &self.effects.requests[slot];
+            let (wanted, room) = (self.wanted(slot), left.saturating_sub(slots));
+            // Only the very last request in the order may have its chunk cut by the budget.
+            let last =
+                i + 1 == outside.len() && self.effects.batch.order().is_last(slot, &self.effects.requests);
+            let tokens = if last { self.cut(wanted, room) } else { wanted };
+            if tokens > room || tokens == 0 {
+                return false;
+            }
+            left -= tokens + slots;
+            let grown = self.effects.settings.blocks_with_lookahead(state.computed + tokens as u32);
+            blocks += grown.saturating_sub(state.blocks.count());
+        }
+        if blocks > self.effects.kv.free() {
+            return false;
+        }
+        let blocks = self.effects.batch.decode_set().blocks_for_next();
+        self.effects.allocate_for_decodes(blocks);
+        self.draft.tokens_left -= self.effects.charge_of_decodes();
+        for i in 0..self.effects.batch.outside().len() {
+            let slot = self.effects.batch.outside()[i];
+            let state = &self.effects.requests[slot];
+            let tokens = self.cut(self.wanted(slot), self.budget()) as u32;
+            let part = if state.phase == Phase::Stalled { Part::Decode } else { Part::Chunk };
+            self.schedule_chunk(slot, tokens, part);
+        }
+        true
     }
 
     /// Prefills under way take what is left of the budget, in order.
