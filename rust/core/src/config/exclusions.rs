@@ -208,8 +208,7 @@ impl Config {
 mod tests {
     use super::*;
     use crate::config::{
-        Handover, Offering, Overlap, Pace, PipelineConfig, PrefixCacheConfig, PrefixTreeConfig, PromptBatch,
-        ReserveConfig,
+        Handover, Pace, PipelineConfig, PrefixCacheConfig, PrefixTreeConfig, PromptBatch, ReserveConfig,
     };
     use crate::engine::fixtures;
 
@@ -275,14 +274,7 @@ mod tests {
         assert!(refusal(leaves).is_some_and(|said| said.contains(expected)));
         let said = refusal(|config| {
             leaves(config);
-            config.handover = Some(Handover {
-                most_transfers: None,
-                most_held: None,
-                lease: None,
-                overlap: Overlap::None,
-                offer: Offering::Prefilled,
-                reserve: None,
-            });
+            config.handover = Some(Handover::default());
         });
         assert_eq!(said, None, "their blocks stay allocated until they are read");
     }

@@ -38,7 +38,7 @@ pub struct AcceptanceReserve {
 }
 
 /// A target accepts requests that are handed over to it in order, between two steps, once it has blocks for them.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Handover {
     /// The most transfers to one target at once; `None`: any number.

@@ -158,14 +158,17 @@ class Traffic:
             self.changed(now)
         return any_offered
 
-    def _leave_as_reserved(self, request: Request, handover: Handover, now: int) -> None:
-        handover.since = handover.left = now
+    def _leave_and_confirm(self, request: Request, handover: Handover, now: int) -> None:
         source = self.replicas[handover.source]
         handover.blocks = source.leave(request, now)
         source.outgoing.append(handover)
         self.changed(now)
         self.replicas[handover.target].confirm(handover, request, now)
         self.changed(now)
+
+    def _leave_as_reserved(self, request: Request, handover: Handover, now: int) -> None:
+        handover.since = handover.left = now
+        self._leave_and_confirm(request, handover, now)
         self._read(handover, now)
 
     def _leave_as_expected(self, request: Request, handover: Handover, now: int) -> None:
@@ -175,12 +178,7 @@ class Traffic:
             # Leases end in the order in which requests left.
             self.offered.remove(handover)
             self.offered.append(handover)
-        source = self.replicas[handover.source]
-        handover.blocks = source.leave(request, now)
-        source.outgoing.append(handover)
-        self.changed(now)
-        self.replicas[handover.target].confirm(handover, request, now)
-        self.changed(now)
+        self._leave_and_confirm(request, handover, now)
 
     def deliver(self, now: int) -> None:
         """End the transfers that end now, and begin the next stages; then end the leases."""

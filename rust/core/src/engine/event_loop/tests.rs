@@ -137,20 +137,11 @@ fn handed_over(blocks: &[u64], rows: &[(Ticks, u32, u32)], handover: Handover) -
     })
 }
 
-const HANDOVER: Handover = Handover {
-    most_transfers: None,
-    most_held: None,
-    lease: None,
-    overlap: Overlap::None,
-    offer: Offering::Prefilled,
-    reserve: None,
-};
-
 #[test]
 fn a_prompt_holds_its_blocks_at_the_source_until_its_kv_is_read() {
     // Both prompts need three blocks of 16 tokens, which is all that the prefill instance has. The first ends at
     // 140 and is in transfer until 540, and only then does the second start.
-    for outcome in handed_over(&[3, 9], &[row(0, 40, 3), row(0, 40, 3)], HANDOVER) {
+    for outcome in handed_over(&[3, 9], &[row(0, 40, 3), row(0, 40, 3)], Handover::default()) {
         let columns = &outcome.columns;
         assert_eq!(columns.scheduled, [0, 540]);
         assert_eq!(columns.first_token, [140, 680]);
@@ -175,7 +166,7 @@ fn states_take_blocks_on_the_target_and_bytes_of_its_transfer() {
         let mut config = config(&[9, 9], &rules);
         config.leap = leap;
         config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
-        config.handover = Some(Handover { overlap: Overlap::Layers, ..HANDOVER });
+        config.handover = Some(Handover { overlap: Overlap::Layers, ..Handover::default() });
         config.instances[0].kv_layers = 4;
         for instance in &mut config.instances {
             (instance.state_blocks, instance.state_bytes) = (2, 20);
@@ -200,7 +191,7 @@ fn transfers_that_overlap_are_the_same_leaping_and_stepping() {
         let mut config = config(&[9, 9], &rules);
         config.leap = leap;
         config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
-        config.handover = Some(Handover { overlap: Overlap::Layers, ..HANDOVER });
+        config.handover = Some(Handover { overlap: Overlap::Layers, ..Handover::default() });
         config.instances[0].kv_layers = 4;
         let mut simulation = Simulation::new(&config, trace(&[row(0, 40, 3)])).unwrap();
         while !simulation.advance(5).unwrap() {}
@@ -224,7 +215,7 @@ fn offered_on_arrival(blocks: &[u64], rows: &[(Ticks, u32, u32)]) -> [Outcome; 2
         let mut config = config(blocks, &rules);
         config.leap = leap;
         config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
-        config.handover = Some(Handover { offer: Offering::Arrival, ..HANDOVER });
+        config.handover = Some(Handover { offer: Offering::Arrival, ..Handover::default() });
         let mut simulation = Simulation::new(&config, trace(rows)).unwrap();
         while !simulation.advance(5).unwrap() {}
         simulation.into_outcome()
@@ -260,7 +251,7 @@ fn blocks_that_are_reserved_for_a_request_are_free_once_it_ends_where_its_prompt
 fn a_request_is_transferred_once_its_target_has_blocks_for_it() {
     // The decode instance has blocks for one request. The first holds them from 140 until it finishes at 742, the
     // second is prefilled at 280: it is accepted at 742.
-    for outcome in handed_over(&[9, 4], &[row(0, 40, 3), row(140, 40, 3)], HANDOVER) {
+    for outcome in handed_over(&[9, 4], &[row(0, 40, 3), row(140, 40, 3)], Handover::default()) {
         let columns = &outcome.columns;
         assert_eq!(columns.first_token, [140, 280]);
         assert_eq!(columns.handover_wait, [0, 742 - 280]);
@@ -275,7 +266,7 @@ fn a_request_is_transferred_once_its_target_has_blocks_for_it() {
 fn a_received_request_waits_for_a_seat_and_its_wait_is_counted() {
     // Both are prefilled by 181. The link carries one after the other: the first request is received at 581, the
     // second, which is one byte longer, at 991, in the middle of a step of the first.
-    for outcome in handed_over(&[9, 20], &[row(0, 40, 9), row(0, 41, 2)], HANDOVER) {
+    for outcome in handed_over(&[9, 20], &[row(0, 40, 9), row(0, 41, 2)], Handover::default()) {
         let columns = &outcome.columns;
         assert_eq!(columns.first_token, [181, 181]);
         assert_eq!(columns.handover_wait, [0, 400]);
@@ -289,7 +280,7 @@ fn a_received_request_waits_for_a_seat_and_its_wait_is_counted() {
 
 #[test]
 fn kv_that_is_not_accepted_in_time_is_computed_anew() {
-    let lease = Handover { lease: Some(300), ..HANDOVER };
+    let lease = Handover { lease: Some(300), ..Handover::default() };
     for outcome in handed_over(&[9, 4], &[row(0, 40, 3), row(140, 40, 3)], lease) {
         let columns = &outcome.columns;
         // The second request is prefilled at 280 and given up at 580. It computes 41 tokens from 742 on.
@@ -319,7 +310,7 @@ fn requests_that_follow_each_other_closely_are_spread_over_the_targets() {
         let mut config = config(&[9, 9, 9], &routing);
         config.roles = vec![0, 1, 1];
         config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
-        config.handover = Some(HANDOVER);
+        config.handover = Some(Handover::default());
         let mut simulation = Simulation::new(&config, trace(&[row(0, 20, 5), row(1, 21, 5)])).unwrap();
         while !simulation.advance(5).unwrap() {}
         assert_eq!(simulation.into_outcome().columns.last_instance, [1, 2], "{field}");
@@ -337,7 +328,7 @@ fn the_decode_instance_is_picked_as_a_request_arrives() {
     let routing = format!(r#"{{"on_arrival": {}, "decode_on_arrival": {two_on}}}"#, in_role(0));
     let mut config = config(&[9, 9, 9, 9], &routing);
     config.roles = vec![0, 0, 1, 1];
-    config.handover = Some(HANDOVER);
+    config.handover = Some(Handover::default());
     let mut simulation = Simulation::new(&config, trace(&[row(0, 60, 5), row(1, 20, 5)])).unwrap();
     while !simulation.advance(5).unwrap() {}
     let columns = simulation.into_outcome().columns;

@@ -318,21 +318,11 @@ impl Transfers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Offering;
 
     fn offer(slot: Slot, tokens: u32, blocks: u64) -> Offer {
         let origin = Origin { instance: 3, slot: 7, left: 5, since: 5, copied: 0 };
         Offer { slot, request: RequestNumber(slot + 10), tokens, blocks, answers: true, origin }
     }
-
-    const RULES: Handover = Handover {
-        most_transfers: None,
-        most_held: None,
-        lease: None,
-        overlap: Overlap::None,
-        offer: Offering::Prefilled,
-        reserve: None,
-    };
 
     #[test]
     fn requests_are_accepted_and_admitted_in_the_order_of_their_offers() {
@@ -460,10 +450,11 @@ mod tests {
     #[test]
     fn rules_limit_the_transfers_and_the_blocks_before_the_first_step() {
         let mut transfers = Transfers::default();
-        let one = Acceptance::new(&Handover { most_transfers: Some(1), ..RULES }, 8, false);
-        let [half, half_of_9] =
-            [8, 9].map(|blocks| Acceptance::new(&Handover { most_held: Some(0.5), ..RULES }, blocks, false));
-        let any = Acceptance::new(&RULES, 1, false);
+        let one = Acceptance::new(&Handover { most_transfers: Some(1), ..Handover::default() }, 8, false);
+        let [half, half_of_9] = [8, 9].map(|blocks| {
+            Acceptance::new(&Handover { most_held: Some(0.5), ..Handover::default() }, blocks, false)
+        });
+        let any = Acceptance::new(&Handover::default(), 1, false);
         for slot in 0..2 {
             transfers.offer(offer(slot, 10, 4));
         }
