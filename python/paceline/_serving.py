@@ -69,7 +69,10 @@ def _wire(instance: Instance, scheduler: Scheduler, names: Names) -> dict[str, A
     defaults = instance.default_batching()
     tokens, seqs = scheduler.sized_for(defaults)
     tiers = () if scheduler.prefix_cache is None else scheduler.prefix_cache.tiers
-    wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs, tiered=bool(tiers))
+    two_steps = scheduler.draft_slots == "two_steps"
+    wire = instance.to_wire(
+        max_num_batched_tokens=tokens, max_num_seqs=seqs, tiered=bool(tiers), two_steps=two_steps
+    )
     if tiers and isinstance(tiers[0], Host):
         wire["tier"] = tiers[0].on(instance, wire["blocks"])
     if scheduler.pipelined is not None and (pipeline := scheduler.pipelined.on(instance)):

@@ -24,7 +24,14 @@ MECHANISMS = (
     "lockstep: balance",
     *("quantum", "preemption: overlapped copies", "preemption: swap", "prefix cache: queued alike"),
     *("prefix cache: tree", "routers: report_every", "scale", "speculation"),
-    *("speculation: drops_last_block", "stage: layered", "stage: select", "store", "tier"),
+    *(
+        "speculation: drops_last_block",
+        "speculation: two_steps",
+        "stage: layered",
+        "stage: select",
+        "store",
+        "tier",
+    ),
     *("tier: of a tree, write back", "tier: of a tree, write selective"),
     *("tier: of a tree, write through", "tier: write back", "tier: write through", "until"),
 )

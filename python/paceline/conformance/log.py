@@ -89,6 +89,15 @@ class _VllmV0(_Engine):
     preemption: Literal["recompute", "swap"]
 
 
+class _SglangDrafts(msgspec.Struct):
+    tokens: Annotated[int, msgspec.Meta(ge=1, le=64)]
+    accepted: Annotated[list[_Drafts], msgspec.Meta(min_length=1)] | None = None
+    stride: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
+    yields: Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=65)]], msgspec.Meta(min_length=1)] | None = (
+        None
+    )
+
+
 class _Sglang(msgspec.Struct):
     page_size: _BlockTokens
     num_tokens: _Blocks
@@ -103,6 +112,7 @@ class _Sglang(msgspec.Struct):
     conservativeness: Annotated[float, msgspec.Meta(ge=0, le=1)]
     clip: _Count = 4096
     priorities: Literal["highest", "lowest"] | None = None
+    speculation: _SglangDrafts | None = None
 
 
 class _Storage(msgspec.Struct):

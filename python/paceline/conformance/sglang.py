@@ -52,7 +52,30 @@ def instance(log: DecisionLog) -> dict[str, Any]:
         "block_tokens": settings["page_size"],
         "max_model_len": settings["max_model_len"],
         "scheduler": scheduler.to_wire(num_blocks=blocks, defaults=(1, 1)),
+        **_speculation(settings.get("speculation")),
     }
+
+
+def _speculation(drafts: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the drafts of a log's engine: of a head, as each decode verifies them all."""
+    if drafts is None:
+        return {}
+    rule: dict[str, Any] = {"kind": "periodic", "yields": drafts.get("yields")}
+    if drafts.get("accepted") is not None:
+        rule = {"kind": "listed", "stride": drafts.get("stride", 0), "values": drafts["accepted"]}
+    speculation = {
+        "tokens": drafts["tokens"],
+        "by_batch": [],
+        "proposals": None,
+        "acceptance": rule,
+        "lookahead": 0,
+        "slots": "two_steps",
+        "input_slots": 0,
+        "hash_lookahead": 1,
+        "drops_last_block": False,
+        "pads": False,
+    }
+    return {"speculation": speculation}
 
 
 def columns(log: DecisionLog) -> dict[str, Any]:

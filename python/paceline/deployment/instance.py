@@ -322,6 +322,7 @@ class Instance:
         max_num_batched_tokens: int | None = None,
         max_num_seqs: int | None = None,
         tiered: bool = False,
+        two_steps: bool = False,
     ) -> dict[str, Any]:
         """Return the instance as the engine reads it, without its scheduler and the tiers of its cache.
 
@@ -332,6 +333,8 @@ class Instance:
             GPU.
         tiered
             Whether its prefix cache has tiers.
+        two_steps
+            Whether its decodes have slots for the drafts of two steps.
 
         Raises
         ------
@@ -351,7 +354,7 @@ class Instance:
             **self._states(),
             "cost": self._floored(self.padded(self._cost(), tokens, seqs)),
             **({} if traffic is None else {"traffic": traffic}),
-            **self._speculation(tokens, seqs, tiered=tiered),
+            **self._speculation(tokens, seqs, tiered=tiered, two_steps=two_steps),
         }
 
     def padded(self, cost: dict[str, Any], max_num_batched_tokens: int, max_num_seqs: int) -> dict[str, Any]:
@@ -370,12 +373,17 @@ class Instance:
         floor = ticks(self.prompt_step_s)
         return {"kind": "floor", "prompts": floor, "cost": cost} if floor else cost
 
-    def _speculation(self, tokens: int, seqs: int, *, tiered: bool) -> dict[str, Any]:
+    def _speculation(self, tokens: int, seqs: int, *, tiered: bool, two_steps: bool) -> dict[str, Any]:
         if self.speculation is None:
             return {}
         model, gpu = self.resolved_model, self.resolved_gpu
         wire = self.speculation.to_wire(
-            model, gpu, tensor_parallel=self.tensor_parallel, kv_dtype=self.kv_dtype, tiered=tiered
+            model,
+            gpu,
+            tensor_parallel=self.tensor_parallel,
+            kv_dtype=self.kv_dtype,
+            tiered=tiered,
+            two_steps=two_steps,
         )
         if wire["draft"] is not None:
             # vLLM's drafters capture the same sizes.

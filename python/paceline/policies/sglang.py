@@ -142,9 +142,13 @@ def sglang(
     priority; ``--retraction-policy priority``; ``max_prefill_tokens``; the simulation of
     ends that admissions make with ``ignore_eos`` and no cache. Blocks are its pages, of one
     token or more: ``block_tokens`` of the instance is ``--page-size``. With pages of more than 32
-    tokens, ``lpm`` sees only whole pages that prompts share. The hierarchical cache is that of
-    ``srt/mem_cache/unified_radix_cache.py`` and ``srt/managers/cache_controller.py``: nodes of
-    the tree on the GPU, on the host or on both. Its third level is that of the default
+    tokens, ``lpm`` sees only whole pages that prompts share. With an instance's ``speculation``,
+    decodes have slots for two steps (``srt/speculative/eagle_utils.py``,
+    ``srt/mem_cache/allocation_sizing.py``), one draft at each position
+    (``--speculative-eagle-topk 1``), without the overlapped schedule and mixed chunks. The
+    hierarchical cache is that of ``srt/mem_cache/unified_radix_cache.py`` and
+    ``srt/managers/cache_controller.py``: nodes of the tree on the GPU, on the host or on both.
+    Its third level is that of the default
     ``--hicache-storage-prefetch-policy`` and of the two others, without the overlapped schedule and without
     asking again for what the store lacked (``--hicache-storage-prefetch-retry-max-attempts 0``).
     """
@@ -173,6 +177,7 @@ def sglang(
         output_reserve=_reserve(schedule_conservativeness, ignore_eos=ignore_eos),
         prefix_cache=cache,
         receive_interval=receive_interval,
+        draft_slots="two_steps",
         schedule_ahead=overlap_schedule,
         drop_unseen=overlap_schedule and (cache is None or cache.tree is not None),
     )

@@ -168,6 +168,11 @@ class Scheduler(Value):
     drop_unseen
         Whether a request that such a decision preempts loses its token under way, as under
         SGLang. Needs an `output_reserve`, and decodes that leave steps to prefills.
+    draft_slots
+        Where tokens are drafted, which steps have slots for them. ``"lookahead"``: each has as many past its
+        tokens as its `~paceline.Speculation` says, within the longest sequence, as under vLLM.
+        ``"two_steps"``: each decode has slots for the tokens of two steps, a prompt has none, and drafts are
+        not cut at the longest sequence, as under SGLang.
     pipelined
         Whether the stages of an instance with ``pipeline_parallel`` above 1 have several
         batches at a time; None: a step passes all stages before the next one is formed.
@@ -228,6 +233,7 @@ class Scheduler(Value):
     prefix_cache: PrefixCache | None = None
     schedule_ahead: bool = False
     drop_unseen: bool = False
+    draft_slots: Literal["lookahead", "two_steps"] = "lookahead"
     receive_interval: int = 1
     pipelined: Pipelined | None = None
 

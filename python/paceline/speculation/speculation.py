@@ -141,6 +141,7 @@ class Speculation:
         tensor_parallel: int = 1,
         kv_dtype: str = "auto",
         tiered: bool = False,
+        two_steps: bool = False,
     ) -> dict[str, Any]:
         """Return the speculation as the engine reads it.
 
@@ -150,6 +151,8 @@ class Speculation:
             The target's, by which a draft is priced.
         tiered
             Whether chunks of prefixes are kept in a tier.
+        two_steps
+            Whether decodes have slots for two steps (``Scheduler(draft_slots="two_steps")``).
         """
         heads = self.method in ("eagle", "mtp")
         drops = self.drops_last_block or (heads and tiered)
@@ -163,9 +166,10 @@ class Speculation:
             "proposals": None if self.proposals is None else self.proposals.to_list(),
             "acceptance": self.acceptance.to_wire(),
             "lookahead": self.lookahead,
-            "input_slots": int(self.method == "draft_model"),
+            **({"slots": "two_steps"} if two_steps else {}),
+            "input_slots": int(self.method == "draft_model" and not two_steps),
             "hash_lookahead": int(heads and not drops),
             "drops_last_block": drops,
-            "pads": self.pads and not self.tokens_by_batch,
+            "pads": self.pads and not self.tokens_by_batch and not two_steps,
             "draft": cost,
         }

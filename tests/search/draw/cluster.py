@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search.draw import monitors, pipelines, rules, stages, step_limits, tiers
+from search.draw import monitors, pipelines, rules, speculation, stages, step_limits, tiers
 from search.draw.costs import curve
 from search.draw.expressions import Wire
 from search.draw.instances import instance, keeps_requests, malform
@@ -65,6 +65,8 @@ def cluster(source: Source) -> Wire:
         for one in fleet:
             step_limits.adapters(source, one["scheduler"])
     leave = moves or watched or drawn["handover"] is not None
+    for one in fleet if leave else ():
+        speculation.stay(source, one)
     if not (tiered or piped or moves or watched or drawn["handover"] or drawn["pace"]) and source.chance(0.2):
         drawn["lockstep"] = {**lockstep(source), "balance": balance(source)}
         for one in fleet:

@@ -26,8 +26,8 @@ def instance(source: Source, *, ranked: bool, block_tokens: int | None) -> Wire:
     tokens = source.whole(30, LONGEST) if source.chance(0.15) else room * source.whole(LONGEST, 80)
     blocks = max(1, tokens // block_tokens) if source.chance(0.95) else source.whole(1, 4)
     scheduler["watermark_blocks"] = min(scheduler["watermark_blocks"], blocks - 1)
-    # A draft's slots are not reserved.
-    drafts = {} if scheduler.get("output_reserve") else speculation.speculation(source, scheduler)
+    sits_out = any(stage.get("sits_out") for stage in scheduler["stages"])
+    drafts = {} if sits_out else speculation.speculation(source, scheduler)
     if not drafts and _may_have_whole_chunks(scheduler, block_tokens) and source.chance(0.3):
         scheduler["whole_block_chunks"] = True
     widen_chunks(source, scheduler, block_tokens)

@@ -23,6 +23,7 @@ def speculation(source: Source, scheduler: Wire, *, chance: float = 0.25) -> Wir
     ranges = [[1, source.whole(0, tokens)], [source.whole(2, 4), source.whole(0, tokens)]]
     hashes = source.whole(0, 1) if scheduler["prefix_cache"] else 0
     budget = scheduler["max_num_batched_tokens"]
+    fit = not ahead and (scheduler["prefix_cache"] is None or "tree" in scheduler["prefix_cache"])
     return {
         "speculation": {
             "tokens": tokens,
@@ -30,12 +31,23 @@ def speculation(source: Source, scheduler: Wire, *, chance: float = 0.25) -> Wir
             "proposals": None if ahead else source.maybe(0.3, lambda: listed(source, 5, tokens)),
             "acceptance": acceptance(source, tokens),
             "lookahead": source.pick((0, tokens)),
+            **({"slots": "two_steps"} if source.chance(0.4 if fit else 0.02) else {}),
             "input_slots": source.pick((0, 0, 1)) if budget > 1 else 0,
             "hash_lookahead": hashes,
             "drops_last_block": bool(scheduler["prefix_cache"]) and source.chance(0.3),
             "pads": not by_batch and source.chance(0.7),
         }
     }
+
+
+def stay(source: Source, instance: Wire) -> None:
+    """Change drafts that keep requests on their instance, where requests leave it; rarely, keep them."""
+    drafts = instance.get("speculation")
+    if drafts is None or source.chance(0.02):
+        return
+    drafts.pop("slots", None)
+    if "tree" in (instance["scheduler"]["prefix_cache"] or {}):
+        instance.pop("speculation")
 
 
 def listed(source: Source, stride: int, tokens: int) -> Wire:

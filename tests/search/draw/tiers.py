@@ -85,13 +85,14 @@ def tier(source: Source, instance: Wire) -> None:
         and not any((scheduler.get("joining") or {}).values())
     )
     tree = "tree" in (scheduler["prefix_cache"] or {})
-    if not able or (tree and not decodes_last) or not source.chance(0.6):
+    if not able or (tree and (not decodes_last or "speculation" in instance)) or not source.chance(0.6):
         return
     if tree and source.chance(0.97):
         instance["tier"] = _of_tree(source)
         return
     if "speculation" in instance:
         instance["speculation"]["hash_lookahead"] = 0
+        instance["speculation"].pop("slots", None)
     write = source.pick(("completed", "completed", "through", "selective", "selective", "back", "back"))
     back, completed = write == "back", write == "completed"
     layers = source.pick((1, 2, 5) if decodes_last else (0, 0, 1, 2, 5))

@@ -121,6 +121,8 @@ def _of_instance(instance: Wire) -> Iterator[str]:
         ):
             if speculation[name]:
                 yield f"speculation: {name}"
+        if "slots" in speculation:
+            yield "speculation: two_steps"
     kinds = [stage["kind"] for stage in scheduler["stages"]]
     yield from _orders(kinds)
     for stage in scheduler["stages"]:

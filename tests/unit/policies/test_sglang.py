@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
-from paceline import Cluster, Instance, Trace, replay
+from paceline import AcceptanceLength, Cluster, Instance, Speculation, Trace, replay
 from paceline.cost import Affine
-from paceline.errors import PolicyError
+from paceline.errors import ConfigError, PolicyError
 from paceline.policies import sglang
 from paceline.policies.sglang import Priorities, SchedulePolicy
 from paceline.policy import Host, Policy, Prefetch, PrefixCache, RadixTree, Store
@@ -42,6 +43,61 @@ def test_prefill_precludes_decodes(leap: bool) -> None:
     assert times(result, "first_token") == [1.04, 3.24]
     assert times(result, "finish") == [5.27, 4.26]
     assert times(result, "max_itl") == [3.22, 1.02]
+
+
+def drafting(blocks: int) -> Cluster:
+    """Return an instance of pages of one token that drafts a token a step, which is accepted; 1 s a step."""
+    drafts = Speculation(tokens=1, acceptance=AcceptanceLength(2), method="ngram")
+    own = Instance(cost=Affine(step_s=1.0), num_blocks=blocks + 1, block_tokens=1, speculation=drafts)
+    return Cluster([own])
+
+
+@BOTH
+def test_a_decode_has_slots_for_two_steps(leap: bool) -> None:
+    """A is 4 in and 5 out, B 4 in and 9 out, on 19 slots; each decode yields two tokens.
+
+    ====  ==========  ==================  =======
+    step  runs        slots of A and B    ends at
+    ====  ==========  ==================  =======
+    1     A's prompt  4, 0                1
+    2     B's prompt  4, 4                2
+    3     A, B        4 + 4, 4 + 4        3
+    4     A           6 + 4, (6 + 4)      4
+    ====  ==========  ==================  =======
+
+    B's prompt and output do not fit beside A's in step 1. In step 4 the slots are one too many. So B, which
+    has as many tokens and an equal prompt and came last, is retracted. A ends with that step. B's prompt and
+    its three tokens are computed again in step 5, which yields the fourth. Its last five come with steps 6 to
+    8.
+    """
+    trace = Trace.from_columns(arrival=[0.0, 0.0], prompt_tokens=[4, 4], output_tokens=[5, 9])
+    result = replay(trace, drafting(19), sglang(schedule_conservativeness=0.0), leap=leap)
+    assert result.requests["preemptions"].to_list() == [0, 1]
+    assert result.requests["finish"].to_list() == [4.0, 8.0]
+
+
+def test_a_request_is_rejected_whose_last_decode_lacks_slots() -> None:
+    """The last decode of 4 in and 5 out begins with 4 + 3 tokens written at most, and has 4 slots more."""
+    trace = Trace.from_columns(arrival=[0.0], prompt_tokens=[4], output_tokens=[5])
+    rejected = [replay(trace, drafting(blocks), sglang()).totals().rejected for blocks in (10, 11)]
+    assert rejected == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "rule"),
+    [
+        ({"mixed_chunk": True}, "speculation: must be null where decodes sit out"),
+        ({"overlap_schedule": True}, "speculation: must be null with schedule_ahead"),
+        (
+            {"prefix_caching": PrefixCache()},
+            "must not be two_steps where prefixes are cached, and not in a tree",
+        ),
+    ],
+)
+def test_drafts_that_its_scheduler_does_not_have_are_refused(settings: dict[str, Any], rule: str) -> None:
+    trace = Trace.from_columns(arrival=[0.0], prompt_tokens=[4], output_tokens=[5], session=[0])
+    with pytest.raises(ConfigError, match=rule):
+        replay(trace, drafting(99), sglang(**settings))
 
 
 @BOTH

@@ -1,7 +1,7 @@
 //! Which schedulers may decide steps ahead where tokens are drafted, or drop what such a decision does not know.
 
 use super::composition::Breach;
-use super::{Preemption, SchedulerConfig, SpeculationConfig, Stage};
+use super::{DraftSlots, Preemption, SchedulerConfig, SpeculationConfig, Stage};
 
 impl SchedulerConfig {
     /// Refuses to drop the tokens of preempted requests where steps preempt otherwise than by the decodes alone.
@@ -49,6 +49,9 @@ impl SchedulerConfig {
         if self.exclusive_prefill || self.decodes_first {
             return Err("must be null with schedule_ahead beside exclusive_prefill or decodes_first");
         }
+        if drafts.slots == DraftSlots::TwoSteps {
+            return Err("must not have slots for two steps with schedule_ahead");
+        }
         if drafts.proposals.is_some() {
             return Err(
                 "must have no proposals with schedule_ahead: a step that is decided ahead does not know them",
@@ -61,8 +64,8 @@ impl SchedulerConfig {
 #[cfg(test)]
 mod tests {
     use crate::config::{
-        Config, DraftAcceptance, Listed, PrefixCacheConfig, PrefixTreeConfig, ReserveConfig, SchedulerConfig,
-        SpeculationConfig,
+        Config, DraftAcceptance, DraftSlots, Listed, PrefixCacheConfig, PrefixTreeConfig, ReserveConfig,
+        SchedulerConfig, SpeculationConfig,
     };
     use crate::engine::fixtures;
 
@@ -76,6 +79,7 @@ mod tests {
             proposals: None,
             acceptance: DraftAcceptance::Periodic { yields: vec![2] },
             lookahead: 1,
+            slots: DraftSlots::default(),
             input_slots: 0,
             hash_lookahead: 0,
             drops_last_block: false,

@@ -3,7 +3,7 @@
 //! Each pair is said once, in [`EXCLUSIONS`]. Conditions on one mechanism alone, and on the order of stages, are checked
 //! where the mechanism is configured.
 
-use super::{Admission, Allocation, Config, InstanceConfig, Preemption, QueueOrder};
+use super::{Admission, Allocation, Config, DraftSlots, InstanceConfig, Preemption, QueueOrder};
 use crate::error::Error;
 
 /// Whether an instance of a configuration has a mechanism.
@@ -58,6 +58,10 @@ const TREE: Other = Other(
     "a radix tree has the cached prefixes (prefix_cache.tree)",
 );
 const CACHED: Other = Other(|_, own| own.scheduler.prefix_cache.is_some(), "prefixes are cached");
+const CACHED_BY_BLOCK: Other = Other(
+    |_, own| own.scheduler.prefix_cache.is_some() && !own.scheduler.has_prefix_tree(),
+    "prefixes are cached, and not in a tree",
+);
 const WHOLE_BLOCKS: Other =
     Other(|_, own| own.scheduler.whole_block_chunks, "chunks are whole blocks (whole_block_chunks)");
 const DRAFTED: Other = Other(|_, own| own.speculation.is_some(), "tokens are drafted");
@@ -94,7 +98,16 @@ const RELAYED: Other = Other(|config, _| config.routers.relay.is_some(), "report
 
 /// Every pair, by the setting that is refused.
 const EXCLUSIONS: &[Exclusion] = &[
-    left_out("speculation", DRAFTED.0, &[SELECTED, RESERVED, WHOLE_BLOCKS, TREE]),
+    left_out("speculation", DRAFTED.0, &[SELECTED, SIT_OUT, WHOLE_BLOCKS]),
+    left_out("speculation", |_, own| own.speculation.is_some() && own.scheduler.has_prefix_tree(), &[MOVED]),
+    Exclusion {
+        must: ("must not be two_steps", "was so"),
+        ..left_out(
+            "speculation.slots",
+            |_, own| own.speculation.as_ref().is_some_and(|drafts| drafts.slots == DraftSlots::TwoSteps),
+            &[MOVED, CACHED_BY_BLOCK],
+        )
+    },
     left_out("tier", TIERED.0, &[RELAYED, RANKED, PASSED_OVER, WHOLE_BLOCKS, DEPTH_FIRST]),
     left_out("tier.below", |_, own| own.below().is_some(), &[AHEAD, MOVED, TOGETHER]),
     left_out("tier.below.prefetch", |_, own| own.prefetches(), &[AHEAD, LATE_ARRIVALS]),
@@ -155,7 +168,7 @@ const EXCLUSIONS: &[Exclusion] = &[
         must: ("must not cache prefixes in a radix tree", "did so"),
         ..left_out("scheduler", TREE.0, &[SENT_WITHOUT_OFFER])
     },
-    left_out("tier", |_, own| own.tier.is_some() && own.scheduler.has_prefix_tree(), &[SENT_ON]),
+    left_out("tier", |_, own| own.tier.is_some() && own.scheduler.has_prefix_tree(), &[SENT_ON, DRAFTED]),
     Exclusion {
         must: ("must not drop tokens that a decision does not know (drop_unseen)", "did so"),
         ..left_out("scheduler", |_, own| own.scheduler.drop_unseen, &[SENT_WITHOUT_OFFER, CHUNKS_STORED])
@@ -291,6 +304,23 @@ mod tests {
         let expected = "instances[1].scheduler: must not drop tokens that a decision does not know (drop_unseen) where requests \
                         leave";
         assert!(said.is_some_and(|said| said.contains(expected)));
+    }
+
+    #[test]
+    fn slots_for_two_steps_are_refused_beside_blocks_that_are_cached_apart_from_a_tree() {
+        let caches = |tree: Option<PrefixTreeConfig>| {
+            refusal(|config| {
+                let json = r#"{"tokens": 2, "by_batch": [], "proposals": null, "acceptance": {"kind": "periodic", "yields": [2]},
+                               "lookahead": 0, "slots": "two_steps", "input_slots": 0, "hash_lookahead": 1,
+                               "drops_last_block": false, "pads": false}"#;
+                config.instances[0].speculation = Some(serde_json::from_str(json).expect("drafts"));
+                let cache = PrefixCacheConfig { unknown_first: true, evict: None, tree };
+                config.instances[0].scheduler.prefix_cache = Some(cache);
+            })
+        };
+        let expected = "instances[0].speculation.slots: must not be two_steps where prefixes are cached, and not in a tree";
+        assert!(caches(None).is_some_and(|said| said.contains(expected)));
+        assert_eq!(caches(Some(PrefixTreeConfig { passes: 32, most: 128, least_load: 0 })), None);
     }
 
     #[test]

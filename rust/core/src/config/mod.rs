@@ -61,7 +61,7 @@ pub use scheduler::{
 };
 #[cfg(test)]
 pub(crate) use speculation::Listed;
-pub use speculation::{DraftAcceptance, SpeculationConfig};
+pub use speculation::{DraftAcceptance, DraftSlots, SpeculationConfig};
 pub use step_limits::VaryingLimits;
 pub use store::{Prefetch, PrefetchStop, StoreConfig, StoreEviction, StoreLink};
 pub use tier::{CopyTime, Eviction, TierConfig, Write};

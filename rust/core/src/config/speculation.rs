@@ -24,8 +24,11 @@ pub struct SpeculationConfig {
     pub proposals: Option<Listed>,
     /// Which drafts are accepted.
     pub acceptance: DraftAcceptance,
-    /// Slots that are allocated past the tokens of a step, for the KV of the next drafts.
+    /// Slots that are allocated past the tokens of a step, for the KV of the next drafts, where these follow `slots`.
     pub lookahead: u32,
+    /// Which steps have slots for drafts.
+    #[serde(default)]
+    pub slots: DraftSlots,
     /// Tokens of the step's budget that each scheduled request takes for the input of its drafts.
     pub input_slots: u32,
     /// Tokens after a block that its content in the prefix cache covers: 0 or 1.
@@ -37,6 +40,18 @@ pub struct SpeculationConfig {
     /// How long a pass of the draft model or head takes; `None`: drafts take no time.
     #[serde(default)]
     pub draft: Option<Box<Cost>>,
+}
+
+/// Which steps have slots for drafts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DraftSlots {
+    /// Each step has `lookahead` slots past its tokens, as under vLLM. Drafts and slots end with the longest sequence.
+    #[default]
+    Lookahead,
+    /// Each decode has slots for the tokens of two steps, and no prompt has any, as under `SGLang`. A request that ends has the
+    /// KV of its last token, where drafts past that are accepted.
+    TwoSteps,
 }
 
 /// Numbers by request and progress: `values[(stride * row + outputs) % len]`.
@@ -93,10 +108,29 @@ impl SpeculationConfig {
         reached.map_or(self.tokens, |&(_, tokens)| tokens)
     }
 
+    /// Slots that are allocated past the tokens of a step. `decodes`: it is a decode's, and not one of a prompt.
+    pub(crate) fn slots_past(&self, decodes: bool) -> u32 {
+        match self.slots {
+            DraftSlots::Lookahead => self.lookahead,
+            DraftSlots::TwoSteps if decodes => self.tokens + 1,
+            DraftSlots::TwoSteps => 0,
+        }
+    }
+
+    /// Whether drafts and slots end with the longest sequence.
+    pub(crate) fn within_context(&self) -> bool {
+        self.slots == DraftSlots::Lookahead
+    }
+
+    /// Whether a request that ends has the KV of its last token, where drafts past that are accepted.
+    pub(crate) fn commits_last(&self) -> bool {
+        self.slots == DraftSlots::TwoSteps
+    }
+
     /// Slots that a lone request may need past its last token. `ahead`: steps are decided ahead, and count the drafts of
     /// the step before as computed.
     pub(crate) fn most_slots(&self, ahead: bool) -> u64 {
-        (1 + u64::from(ahead)) * u64::from(self.tokens) + u64::from(self.lookahead)
+        (1 + u64::from(ahead)) * u64::from(self.tokens) + u64::from(self.slots_past(true))
     }
 
     /// Checks its numbers.

@@ -30,7 +30,7 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
     if request in state.incoming.received:
         # It holds the blocks for its next token.
         tokens = request.lacking
-        room = settings.speculation.room(request.computed + tokens)
+        room = settings.speculation.room(request.computed + tokens, decodes=True)
         return Offer(tokens, room, memory.lacking(request, room), [], tokens <= step.room, "landed")
     if state.tier is not None and request in state.tier.loading:
         return offer_of_loaded(state, request, step, chunked=chunked)
@@ -38,7 +38,7 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
         # Its KV is kept. An unfinished prefill may be cut, the one token of a decode may not.
         wanted = request.lacking if request.decoding or not chunked else step.cut(request.lacking)
         tokens = wanted if request.decoding or not chunked else min(wanted, step.room)
-        room = settings.speculation.room(request.computed + tokens)
+        room = settings.speculation.room(request.computed + tokens, decodes=request.decoding)
         new = max(memory.blocks_for(room), len(request.blocks)) + state.watermark
         if state.ranking is not None:
             new += state.spare
@@ -66,7 +66,7 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
     wanted = request.tokens - hit + padding
     wanted = step.cut(wanted) if chunked else wanted
     tokens = step.cut_first(wanted, step.room) if chunked else min(wanted, step.room)
-    room = settings.speculation.room(hit + tokens)
+    room = settings.speculation.room(hit + tokens, decodes=False)
     reserved = room if settings.allocation == "chunk" else max(room, request.tokens)
     new = memory.blocks_for(reserved) - len(hits) + state.watermark
     new += blocks_to_come(state, request, memory.blocks_for(reserved))
@@ -310,7 +310,7 @@ def swap_in(state: State, step: Step) -> None:
         tokens = min(wanted, step.room) if wanted > step.budget else wanted
         if not 0 < tokens <= step.room or state.admitted >= settings.max_num_seqs:
             return
-        room = settings.speculation.room(request.computed + tokens)
+        room = settings.speculation.room(request.computed + tokens, decodes=request.decoding)
         held, grown = len(request.blocks), memory.blocks_for(room)
         # The spare block may be the one that the token of a decode fills.
         needed = max(held + state.spare, grown) if request.decoding else max(held, grown) + state.spare

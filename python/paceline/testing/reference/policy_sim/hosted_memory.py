@@ -11,6 +11,7 @@ from typing import Any
 
 from paceline.testing.reference.hosted_radix import HostedTree
 from paceline.testing.reference.policy_sim.contents import Contents
+from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.settings import Settings
 from paceline.testing.reference.policy_sim.step import Step
@@ -113,3 +114,11 @@ class HostedMemory(TreeMemory):
     def insert(self, request: Request) -> None:
         """Insert what a request has computed; its output is apart from its prompt."""
         self._insert(request, counted=self._inserted.get(request, 0) // self._block_tokens)
+
+
+def memory_of(config: dict[str, Any], settings: Settings, contents: Contents | None) -> Memory:
+    """Return the empty memory of an instance."""
+    tree = (settings.prefix_cache or {}).get("tree")
+    if tree and config.get("tier"):
+        return HostedMemory(config["blocks"], settings, contents, config["tier"])
+    return (TreeMemory if tree else Memory)(config["blocks"], settings, contents)

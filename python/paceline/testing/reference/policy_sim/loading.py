@@ -51,7 +51,7 @@ def offer_of_loaded(state: State, request: Request, step: Step, *, chunked: bool
     padding = padding_of(state, request, step, request.computed)
     wanted = step.cut(request.lacking + padding) if chunked else request.lacking + padding
     tokens = min(wanted, step.room)
-    room = settings.speculation.room(request.computed + tokens)
+    room = settings.speculation.room(request.computed + tokens, decodes=False)
     reserved = room if settings.allocation == "chunk" else max(room, request.tokens)
     new = memory.lacking(request, reserved) + state.watermark
     return Offer(tokens, room, new, [], (chunked and not padding) or tokens == wanted, "admitted")

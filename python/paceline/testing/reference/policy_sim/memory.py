@@ -97,7 +97,7 @@ class Memory:
         last = blocks_for(tokens, self._block_tokens) - 1
         if self._contents is None or (last + 1) * self._block_tokens > request.tokens:
             return None
-        return self.name(request, last)
+        return self._contents.name(request.index, last)
 
     def name(self, request: Request, position: int) -> Hashable:
         """Name what a full block holds, with the token after it where the hash of a block covers that."""

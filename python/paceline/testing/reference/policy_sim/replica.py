@@ -131,7 +131,7 @@ class Replica:
             block_size=self.block_tokens,
             blocks=self.blocks - settings.reserve - states,
             slots=settings.slots,
-            load_slots=settings.speculation.step_slots if self.scheduler.state.tier else 0,
+            load_slots=settings.past_context(tiered=self.scheduler.state.tier is not None),
             largest_prefill=None if settings.cuts_prompts else settings.max_num_batched_tokens,
         )
 

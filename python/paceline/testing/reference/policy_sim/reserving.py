@@ -48,7 +48,13 @@ def fits(state: State, step: Step, request: Request, hits: list[int]) -> bool:
 def blocks_of_decodes(state: State) -> int:
     """Return the blocks that the next tokens of all decodes need."""
     decodes = [one for one in state.continuing if one.decoding]
-    return sum(state.memory.lacking(one, one.computed + 1) for one in decodes)
+    speculation = state.settings.speculation
+
+    def after(one: Request) -> int:
+        tokens = one.computed + speculation.fits(one.computed, 1 + one.drafts)
+        return speculation.room(tokens, decodes=True)
+
+    return sum(state.memory.lacking(one, after(one)) for one in decodes)
 
 
 def blocks_to_come(state: State, request: Request, blocks: int) -> int:
@@ -58,7 +64,7 @@ def blocks_to_come(state: State, request: Request, blocks: int) -> int:
 
     def at_end(one: Request) -> int:
         return state.memory.blocks_for(
-            state.settings.speculation.room(one.spec.prompt_tokens + one.spec.output_tokens)
+            state.settings.speculation.room(one.spec.prompt_tokens + one.spec.output_tokens, decodes=True)
         )
 
     counted = state.running + [one for one in state.ended if one not in state.running]

@@ -40,6 +40,7 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
     """
     position = 0
     resumed: set[Request] = set()
+    grown = step.grown
     while position < len(state.running) and (rules.most is None or len(resumed) < rules.most):
         if step.room <= 0 and (rules.charged or rules.prefills):
             break
@@ -57,7 +58,7 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
             continue
         # A step that is decided ahead counts all drafts of the step before as computed.
         computed = request.computed + request.given_up
-        room = state.settings.speculation.room(computed + tokens)
+        room = state.settings.speculation.room(computed + tokens, decodes=request.decoding)
         needed = max(state.memory.lacking(request, room), state.spare)
         stops = False
         while request.running and state.memory.free < needed:
@@ -72,13 +73,15 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
             # One that an earlier stage scheduled, or that has ended, was not counted here.
             resumed.discard(victim)
             preempt(state, victim, step)
-            _make_room(state, step)
+            _make_room(state, step, grown)
             stops = victim is request and state.settings.stop_at_own_preemption
         if stops:
             break
         if not request.running:
             continue
+        before = len(request.blocks)
         state.memory.grow(request, room)
+        grown[request] = len(request.blocks) - before
         if not request.in_set:
             state.memory.register_full(request, computed + tokens)
         step.add(
@@ -95,14 +98,17 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
             state.memory.leave_set(request)
 
 
-def _make_room(state: State, step: Step) -> None:
-    """Evict for the coming tokens of the decodes that are left, where admissions reserve these."""
+def _make_room(state: State, step: Step, grown: dict[Request, int]) -> None:
+    """Evict for the coming tokens of the decodes that are left, where admissions reserve these.
+
+    Those that the step has given blocks to, as many as ``grown`` says, have some of that room already.
+    """
     if state.reserve is not None:
         decodes = decoding(state)
         page = state.settings.block_tokens
-        grown = sum(one.computed % page == 0 for one in decodes if one in step.tokens)
+        given = sum(grown.get(one, 0) for one in decodes if one in step.tokens)
         tokens = state.reserve.after * len(decodes)
-        state.memory.make_room(-(-tokens // page) - grown)
+        state.memory.make_room(-(-tokens // page) - given)
 
 
 def _wanted(state: State, step: Step, request: Request) -> int:
@@ -130,13 +136,13 @@ def resume_prefills(state: State, step: Step) -> None:
     """
     for request in state.running:
         tokens = step.cut_to(step.cut(request.lacking), step.room)
-        room = state.settings.speculation.room(request.computed + tokens)
+        room = state.settings.speculation.room(request.computed + tokens, decodes=False)
         if request.decoding or request.lacking == 0 or request in step.tokens or request in state.ended:
             continue
         most = chunk_room(state, step)
         if most is not None and most < tokens:
             tokens = step.cut_to(tokens, most)
-            room = state.settings.speculation.room(request.computed + tokens)
+            room = state.settings.speculation.room(request.computed + tokens, decodes=False)
         if step.room <= 0:
             break
         if tokens <= 0:

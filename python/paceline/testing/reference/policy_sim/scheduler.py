@@ -27,11 +27,10 @@ from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.expression import Scope, holds
 from paceline.testing.reference.policy_sim.handover import Incoming
 from paceline.testing.reference.policy_sim.host_copies import HostCopies
-from paceline.testing.reference.policy_sim.hosted_memory import HostedMemory
+from paceline.testing.reference.policy_sim.hosted_memory import HostedMemory, memory_of
 from paceline.testing.reference.policy_sim.joining import leave_adapter, step_limits
 from paceline.testing.reference.policy_sim.layers import advance_layers
 from paceline.testing.reference.policy_sim.loading import cancel_load
-from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.preemption import requeue_late_victims
 from paceline.testing.reference.policy_sim.prompt_batch import has_prompt, holds_prompts
 from paceline.testing.reference.policy_sim.queue import Queue
@@ -79,7 +78,7 @@ class Scheduler:
         incoming: Incoming | None = None,
     ) -> None:
         self.settings = settings = Settings.of(config)
-        self.memory = _memory(config, settings, contents)
+        self.memory = memory_of(config, settings, contents)
         self.ranking = Ranking(settings.order) if settings.ranked else None
         queue = Queue(settings, self.memory, self.ranking)
         self.state = State(settings, self.memory, queue, self.ranking, scope, incoming or Incoming())
@@ -221,17 +220,17 @@ class Scheduler:
             if holds and not asks(state, request) and request.generated + kept < request.spec.last_token:
                 hold_token(state, request, step, now)
                 continue
-            request.decoding, request.in_set = True, not self.settings.speculation.drafts
+            request.decoding, request.yielded = True, kept
+            request.in_set = not self.settings.speculation.drafts
             for token in range(kept):
                 request.generated += 1
                 request.token_times.append(now)
-                # What a step yields after a token begins when that has appeared.
+                # A further token of a step begins when the one before it has appeared.
                 request.token_starts.append(now if token else step.start)
                 if accumulators is not None:
                     accumulators.yielded(request)
             if self.settings.speculation.drafts:
-                self._propose(request, step, kept)
-            request.computed, request.yielded = request.computed + kept - 1, kept
+                self._propose(request, step)
             if self.settings.schedule_ahead:
                 request.hidden, request.given_up = kept, drafts - (kept - 1)
                 state.unseen.append(request)
@@ -256,11 +255,13 @@ class Scheduler:
                 self.ranking.ran(request, state.scope(now, request))
         return yielded
 
-    def _propose(self, request: Request, step: Step, kept: int) -> None:
-        """Propose drafts for a request of which a step yielded ``kept`` tokens."""
+    def _propose(self, request: Request, step: Step) -> None:
+        """Write the tokens that a step yielded of a request after its first, and propose drafts for it."""
+        speculation, (accepted, kept) = self.settings.speculation, step.verified[request]
         if not self.settings.schedule_ahead:
             self.memory.register_full(request, request.computed + kept - 1)
-        request.drafts = self.settings.speculation.proposals(request, len(step.tokens))
+        request.computed += speculation.written(accepted, kept)
+        request.drafts = speculation.proposals(request, len(step.tokens))
 
     def _in_order_of_results(self, step: Step) -> list[Request]:
         """Return the requests of a step whose results come with it: beside a tree, in the order of its rows.
@@ -490,11 +491,3 @@ class Scheduler:
                 blocks = self.memory.blocks_for(request.computed)
                 if not self.memory.keep_on_cpu(request, blocks):
                     self.state.rank(request, now)
-
-
-def _memory(config: dict[str, Any], settings: Settings, contents: Contents | None) -> Memory:
-    """Return the empty memory of an instance."""
-    tree = (settings.prefix_cache or {}).get("tree")
-    if tree and config.get("tier"):
-        return HostedMemory(config["blocks"], settings, contents, config["tier"])
-    return (TreeMemory if tree else Memory)(config["blocks"], settings, contents)

@@ -99,6 +99,12 @@ class Settings:
         """
         return self.speculation.slots + (self.speculation.most if self.schedule_ahead else 0)
 
+    def past_context(self, *, tiered: bool) -> int:
+        """Return the slots past its last token that a request needs even past the longest sequence."""
+        return max(
+            self.speculation.step_slots if tiered else 0, self.slots if self.speculation.two_steps else 0
+        )
+
     @property
     def reserve(self) -> int:
         """Blocks that even the only request on the instance must leave free."""

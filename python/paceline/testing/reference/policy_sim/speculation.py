@@ -29,7 +29,7 @@ class Speculation:
     >>> speculation = Speculation(rules, max_model_len=100)
     >>> [speculation.accepted(0, outputs) for outputs in (1, 3, 6, 8)]
     [1, 2, 1, 2]
-    >>> speculation.room(96), speculation.room(99)
+    >>> speculation.room(96, decodes=True), speculation.room(99, decodes=True)
     (99, 100)
     """
 
@@ -37,13 +37,15 @@ class Speculation:
         self.drafts = config is not None
         rules: dict[str, Any] = config or {}
         self.most: int = rules.get("tokens", 0)
-        self.lookahead: int = rules.get("lookahead", 0)
+        # A decode has slots for two steps, and no prompt has any.
+        self.two_steps: bool = rules.get("slots", "lookahead") == "two_steps"
+        self.lookahead: int = self.most + 1 if self.two_steps else rules.get("lookahead", 0)
         self.input_slots: int = rules.get("input_slots", 0)
         self.hash_lookahead: int = rules.get("hash_lookahead", 0)
         self.drops_last_block: bool = rules.get("drops_last_block", False)
         self.padding: int = self.most if rules.get("pads", False) else 0
         self._rules = rules
-        self._max_model_len = max_model_len
+        self.most_slots = None if self.two_steps else max_model_len
 
     @property
     def slots(self) -> int:
@@ -55,16 +57,24 @@ class Speculation:
         """Slots that a decode may take in a step, with those for the next drafts; 0 if none is drafted."""
         return 1 + self.slots if self.drafts else 0
 
-    def room(self, tokens: int) -> int:
-        """Return the slots of a request of so many tokens, with those for the KV of the next drafts."""
-        slots = tokens + self.lookahead
-        return slots if self._max_model_len is None else max(min(slots, self._max_model_len), tokens)
+    def room(self, tokens: int, *, decodes: bool) -> int:
+        """Return the slots of a request of so many tokens after a step, with those for the next drafts.
+
+        A step of its prompt may have fewer than one of a decode.
+        """
+        slots = tokens + (self.lookahead if decodes or not self.two_steps else 0)
+        return slots if self.most_slots is None else max(min(slots, self.most_slots), tokens)
 
     def fits(self, computed: int, tokens: int) -> int:
         """Return a step's tokens of a request, cut so that the sequence has room for one token more."""
-        if self._max_model_len is None:
-            return tokens
-        return min(tokens, self._max_model_len - computed - 1)
+        return tokens if self.most_slots is None else min(tokens, self.most_slots - computed - 1)
+
+    def written(self, accepted: int, kept: int) -> int:
+        """Return the tokens after a step's first that have KV, of which it yields ``kept``.
+
+        The last one has, where drafts past it are accepted and decodes have slots for two steps.
+        """
+        return min(accepted, kept - 1 + self.two_steps)
 
     def proposals(self, request: Request, requests: int) -> int:
         """Return the drafts proposed for a request after a step of so many requests."""

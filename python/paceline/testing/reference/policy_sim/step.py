@@ -53,6 +53,8 @@ class Step:
         Blocks in the host's memory once it was decided, where a prefix tree is there.
     host_loads : dict of Request to int
         Tokens that its admissions load from there.
+    grown : dict of Request to int
+        Blocks that it gives to running requests.
     drafts : dict of Request to int
         The drafts among the tokens of each request that has any.
     verified : dict of Request to tuple of int
@@ -101,6 +103,7 @@ class Step:
     waits: int = 0
     host: int = 0
     host_loads: dict[Request, int] = field(default_factory=dict)
+    grown: dict[Request, int] = field(default_factory=dict)
     drafts: dict[Request, int] = field(default_factory=dict)
     verified: dict[Request, tuple[int, int]] = field(default_factory=dict)
     input_slots: int = 0

@@ -98,7 +98,8 @@ class TreeMemory(Memory):
         """Evict as much as the allocations of the step that is formed take.
 
         Where blocks have several tokens, an allocation evicts before it counts the blocks that it takes: for
-        prompts as many as their tokens fill together, and one for each; for decodes one for each.
+        prompts as many as their tokens fill together, and one for each; for decodes one for each; for decodes
+        with drafts, if they take any, one for each beside these.
         """
         if self._block_tokens == 1:
             self.make_room(0)
@@ -113,7 +114,11 @@ class TreeMemory(Memory):
         prompts, decodes = step.prefills, step.decodes
         tokens = sum(step.tokens[one] for one in prompts)
         wanted = filled(tokens) + len(prompts) - taken(prompts) - taken(decodes)
-        self.make_room(max(wanted, len(decodes) - taken(decodes)))
+        if self._speculation.drafts:
+            of_decodes = len(decodes) if any(step.grown.get(one, 0) for one in decodes) else 0
+        else:
+            of_decodes = len(decodes) - taken(decodes)
+        self.make_room(max(wanted, of_decodes))
 
     def make_room(self, blocks: int) -> None:
         """Evict until so many blocks hold nothing, or no leaf is left."""
@@ -128,7 +133,8 @@ class TreeMemory(Memory):
     # -- lookups ---------------------------------------------------------------------
 
     def _names(self, request: Request, tokens: int) -> list[Hashable]:
-        return [self.name(request, position) for position in range(tokens // self._block_tokens)]
+        named = max(tokens - self._speculation.hash_lookahead, 0)
+        return [self.name(request, position) for position in range(named // self._block_tokens)]
 
     def hits(self, request: Request, tokens: int) -> list[int]:
         """Return the blocks of the longest cached prefix of a request's ``tokens`` first tokens but one."""
@@ -187,7 +193,9 @@ class TreeMemory(Memory):
         if counted:
             self.queried_tokens += request.tokens
             self.hit_tokens += len(hits) * self._block_tokens
-        node, blocks = self.tree.match(self._names(request, len(hits) * self._block_tokens))
+        node, blocks = self.tree.match(
+            self._names(request, len(hits) * self._block_tokens + self._speculation.hash_lookahead)
+        )
         assert blocks == hits
         self.tree.lock(node)
         self._nodes[request] = node
@@ -208,7 +216,7 @@ class TreeMemory(Memory):
         names = self._names(request, computed)
         blocks = request.blocks[: len(names)]
         node, _ = self.tree.insert(names, blocks, counted)
-        prompt = request.spec.prompt_tokens // self._block_tokens
+        prompt = len(self._names(request, request.spec.prompt_tokens))
         if 0 < prompt < len(names):
             self.tree.insert(names[:prompt], self.tree.blocks_of(node)[:prompt], prompt)
         self.pool.own.difference_update(blocks)

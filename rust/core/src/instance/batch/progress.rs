@@ -24,6 +24,8 @@ pub(crate) struct Periodic {
     width: u32,
     /// Tokens after a request's computed ones at the start of a step for which the step has blocks.
     slots: u32,
+    /// Whether a request that ends has the KV of its last token, where its steps would have yielded more.
+    commits_last: bool,
 }
 
 /// At which of the repeating numbers a request is; 0 for the identity.
@@ -36,7 +38,12 @@ impl Periodic {
             *sum += number;
             Some(*sum)
         }));
-        Self { sums: sums.collect(), width, slots }
+        Self { sums: sums.collect(), width, slots, commits_last: false }
+    }
+
+    /// The same steps. `commits_last`: a request that ends has the KV of its last token, where they would have yielded more.
+    pub(in crate::instance) fn with_last(self, commits_last: bool) -> Self {
+        Self { commits_last, ..self }
     }
 
     pub(super) fn period(&self) -> u64 {
@@ -109,6 +116,11 @@ impl Progress {
             Self::Identity => 1,
             Self::Periodic(numbers) => numbers.period(),
         }
+    }
+
+    /// Whether a request that ends has the KV of its last token, where its steps would have yielded more.
+    pub(crate) fn commits_last(&self) -> bool {
+        matches!(self, Self::Periodic(Periodic { commits_last: true, .. }))
     }
 
     /// Tokens that a step computes of a request.

@@ -140,7 +140,9 @@ impl Effects<'_> {
         let tokens = offer.tokens as u32;
         let state = &mut self.on.requests[slot];
         let (phase, computed) = (state.phase, state.computed);
-        let blocks = self.on.settings.blocks_with_lookahead(computed + tokens).max(state.blocks.count());
+        let decodes = offer.part != Part::SwappedInChunk;
+        let blocks =
+            self.on.settings.blocks_with_lookahead(computed + tokens, decodes).max(state.blocks.count());
         if phase == Phase::Received {
             self.on.kv.leave(Tier::Ready, computed, &state.blocks);
             self.on.kv.grow(blocks, &mut state.blocks);
@@ -152,12 +154,11 @@ impl Effects<'_> {
             self.on.kv.load(computed, blocks, &mut state.blocks);
         }
         self.receive_in_tier(slot);
-        if offer.part != Part::SwappedInChunk && joins {
+        if decodes && joins {
             self.join_late(slot, offer.part);
             return;
         }
-        let prefills = offer.part == Part::SwappedInChunk;
-        self.on.requests[slot].phase = if prefills { Phase::Prefilling } else { Phase::Stalled };
+        self.on.requests[slot].phase = if decodes { Phase::Stalled } else { Phase::Prefilling };
         self.on.batch.admit(slot, &mut self.on.requests);
         self.schedule(slot, tokens, offer.part);
     }
@@ -176,7 +177,7 @@ impl Effects<'_> {
         let unseen = self.on.unseen_outcome(slot);
         let state = &mut self.on.requests[slot];
         let after = state.computed + unseen.given_up + tokens;
-        let allocated = self.on.settings.blocks_with_lookahead(after);
+        let allocated = self.on.settings.blocks_with_lookahead(after, part.decodes());
         let allocated =
             if all { allocated.max(self.on.settings.blocks_for(state.target())) } else { allocated };
         self.on.kv.grow(allocated, &mut state.blocks);

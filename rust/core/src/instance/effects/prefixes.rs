@@ -170,16 +170,21 @@ impl Effects<'_> {
     }
 
     /// Evicts from a tree what the decode set has allocated for its next `steps` steps. Before the last of them a block for
-    /// each decode holds nothing, where blocks have several tokens.
+    /// each decode holds nothing, where blocks have several tokens; with drafts, after the last that takes blocks.
     pub(in crate::instance) fn settle_decodes(&mut self, steps: u64) {
         if !self.on.kv.gpu().is_tree() {
             return;
         }
         rare();
         let set = self.on.batch.decode_set();
-        let latest = set.blocks_for(steps) - set.blocks_for(steps - 1);
-        let decodes = if self.on.settings.block.tokens() > 1 { set.len() } else { 0 };
-        self.make_room(decodes.saturating_sub(latest));
+        let taken = set.blocks_for(steps);
+        let room = match (self.on.settings.block.tokens(), set.width()) {
+            (1, _) => 0,
+            (_, 1) => set.len().saturating_sub(taken - set.blocks_for(steps - 1)),
+            _ if taken > 0 => set.len(),
+            _ => 0,
+        };
+        self.make_room(room);
     }
 
     /// Evicts all from a tree that no request holds.

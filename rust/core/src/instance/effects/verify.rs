@@ -38,9 +38,9 @@ impl Effects<'_> {
         let Some(speculator) = &self.on.speculator else { return };
         let verified = speculator.verify(slot, &self.on.requests[slot], drafts);
         self.on.observers.stats.count_drafts(drafts, verified.accepted, verified.yielded);
-        self.on.batch.give_up(drafts - (verified.yielded - 1));
+        self.on.batch.give_up(drafts - verified.written);
         let state = &mut self.on.requests[slot];
-        state.computed += verified.yielded - 1;
+        state.computed += verified.written;
         state.phase = Phase::Stalled;
         for at in 0..verified.yielded {
             self.yield_token(slot, (if at == 0 { start } else { now }, now));

@@ -25,6 +25,13 @@ pub enum Part {
     MigratedIn,
 }
 
+impl Part {
+    /// Whether it decodes.
+    pub(crate) fn decodes(self) -> bool {
+        !matches!(self, Self::Chunk | Self::Admitted | Self::SwappedInChunk)
+    }
+}
+
 /// The decisions of one step.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct StepRecord {

@@ -248,7 +248,7 @@ impl Stages<'_> {
         let limit = if chunked { self.draft.limits.chunk } else { u64::MAX };
         let resume = |tokens: u64, next: u32, part: Part| {
             rare();
-            let blocks = self.blocks_to_resume(candidate, next);
+            let blocks = self.blocks_to_resume(candidate, next, part.decodes());
             AdmissionOffer {
                 tokens,
                 blocks,
@@ -325,10 +325,10 @@ impl Stages<'_> {
 
     /// Blocks that must be free to admit a request whose KV exists, and which takes its `next` tokens.
     #[inline(never)]
-    fn blocks_to_resume(&self, candidate: Candidate, next: u32) -> u64 {
+    fn blocks_to_resume(&self, candidate: Candidate, next: u32, decodes: bool) -> u64 {
         // A ranked request resumes only if the spare block is free, too.
         let spare = u64::from(self.effects.settings.scheduler.spare_block && self.effects.ranking.is_some());
-        let grown = self.effects.settings.blocks_with_lookahead(candidate.computed + next);
+        let grown = self.effects.settings.blocks_with_lookahead(candidate.computed + next, decodes);
         let blocks = grown.max(candidate.blocks);
         blocks + self.effects.settings.watermark(self.effects.admitted()) + spare
     }
@@ -338,7 +338,7 @@ impl Stages<'_> {
     /// holds.
     pub(super) fn prompt_blocks(&self, target: u32, hit: u32, tokens: u32, unheld: u64) -> u64 {
         let settings = &self.effects.settings;
-        let taken = settings.blocks_with_lookahead(hit + tokens);
+        let taken = settings.blocks_with_lookahead(hit + tokens, false);
         let reserved = match settings.scheduler.allocation {
             Allocation::Chunk => taken,
             _ => taken.max(settings.blocks_for(target)),

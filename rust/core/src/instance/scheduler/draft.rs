@@ -72,6 +72,8 @@ pub(crate) struct Selection {
 /// The tokens that a step takes of those that were free, where admissions leave room for outputs to come.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reserved {
+    /// Blocks that the step gives to decodes.
+    pub(crate) grown: u64,
     /// Blocks that were free as it was opened.
     pub(crate) free: u64,
     /// Tokens that its prefills take, and decodes that are charged before them.

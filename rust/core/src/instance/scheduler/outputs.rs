@@ -28,7 +28,7 @@ impl Stages<'_> {
         };
         self.draft.held_back.to_come = Some(running);
         let settings = &self.effects.settings;
-        let taken = settings.blocks_with_lookahead(tokens).max(settings.blocks_for(candidate.target));
+        let taken = settings.blocks_with_lookahead(tokens, false).max(settings.blocks_for(candidate.target));
         running + self.blocks_at_end(candidate.request).saturating_sub(taken)
     }
 
@@ -56,6 +56,6 @@ impl Stages<'_> {
     /// Blocks of a request with all tokens of its prompt and its output.
     pub(super) fn blocks_at_end(&self, request: RequestNumber) -> u64 {
         let (trace, row) = (self.effects.trace, request.index());
-        self.effects.settings.blocks_with_lookahead(trace.prompt_tokens[row] + trace.output_tokens[row])
+        self.effects.settings.blocks_with_lookahead(trace.prompt_tokens[row] + trace.output_tokens[row], true)
     }
 }

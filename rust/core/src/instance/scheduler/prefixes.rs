@@ -6,7 +6,6 @@
 use super::Stages;
 use crate::hint::rare;
 use crate::instance::Part;
-use crate::instance::request::Phase;
 
 impl Stages<'_> {
     /// Passes over the queue before requests are admitted, beside a tree if a seat is free or a prompt continues.
@@ -24,7 +23,7 @@ impl Stages<'_> {
 
     /// Evicts from the tree what the allocations of the step that was formed take. Where blocks have several tokens, an
     /// allocation evicts before it counts the blocks that it takes: for prompts as many as their tokens fill together, and
-    /// one for each; for decodes one for each.
+    /// one for each; for decodes one for each; for decodes with drafts, if they take any, one for each beside these.
     pub(super) fn settle_prefixes(&mut self, decodes: bool) {
         if !self.effects.kv.gpu().is_tree() {
             return;
@@ -48,31 +47,24 @@ impl Stages<'_> {
             }
         }
         let of_prompts = (block.needed_for(tokens) + prompts).saturating_sub(taken + grown);
-        self.effects.make_room(of_prompts.max(decoding.saturating_sub(grown)));
+        let of_decodes = if self.effects.speculator.is_some() {
+            if self.draft.held_back.reserve.grown > 0 { decoding } else { 0 }
+        } else {
+            decoding.saturating_sub(grown)
+        };
+        self.effects.make_room(of_prompts.max(of_decodes));
     }
 
-    /// Makes room for the coming tokens of the decodes that are left after a preemption. Those of the first `reached`
-    /// requests have the blocks of this step already.
-    pub(super) fn make_room_for_decodes(&mut self, reached: usize) {
+    /// Makes room for the coming tokens of the decodes that are left after a preemption, to which this step has given `grown`
+    /// blocks already.
+    pub(super) fn make_room_for_decodes(&mut self, grown: u64) {
         if !self.effects.kv.gpu().is_tree() {
             return;
         }
         rare();
         let Some(reserve) = self.effects.reserve.as_deref() else { return };
-        let block = self.effects.settings.block.tokens();
-        let decoding = self.effects.decoding_in_order();
-        let tokens = reserve.coming(decoding.len() as u64);
-        let order = self.effects.batch.order();
-        let set = self.effects.batch.decode_set();
-        let grown = (0..reached.min(order.len())).filter(|&at| {
-            let state = &self.effects.requests[order.slot(at)];
-            match state.phase {
-                Phase::Decoding => set.needed_blocks(state) > 0,
-                Phase::Stalled => state.computed.is_multiple_of(block),
-                _ => false,
-            }
-        });
-        let room = tokens.div_ceil(u64::from(block)).saturating_sub(grown.count() as u64);
-        self.effects.make_room(room);
+        let tokens = reserve.coming(self.effects.decoding_in_order().len() as u64);
+        let block = u64::from(self.effects.settings.block.tokens());
+        self.effects.make_room(tokens.div_ceil(block).saturating_sub(grown));
     }
 }

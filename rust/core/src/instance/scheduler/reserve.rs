@@ -165,10 +165,8 @@ impl Stages<'_> {
             self.effects.batch.outside().iter().filter(|&&slot| requests[slot].phase == Phase::Stalled);
         let needed = |&slot: &Slot| {
             let state = &requests[slot];
-            self.effects
-                .settings
-                .blocks_with_lookahead(state.computed + 1)
-                .saturating_sub(state.blocks.count())
+            let after = state.computed + self.wanted(slot) as u32;
+            self.effects.settings.blocks_with_lookahead(after, true).saturating_sub(state.blocks.count())
         };
         self.effects.batch.decode_set().blocks_for_next() + stalled.map(needed).sum::<u64>()
     }

@@ -73,6 +73,7 @@ impl Stages<'_> {
         self.preempt_for_decodes();
         let blocks = self.effects.batch.decode_set().blocks_for_next();
         self.effects.allocate_for_decodes(blocks);
+        self.draft.held_back.reserve.grown = blocks;
         if rules.charged {
             self.draft.tokens_left -= self.effects.charge_of_decodes();
         }
@@ -134,7 +135,8 @@ impl Stages<'_> {
                 return false;
             }
             left -= tokens + slots;
-            let grown = self.effects.settings.blocks_with_lookahead(state.computed + tokens as u32);
+            let decodes = state.phase == Phase::Stalled;
+            let grown = self.effects.settings.blocks_with_lookahead(state.computed + tokens as u32, decodes);
             blocks += grown.saturating_sub(state.blocks.count());
         }
         if blocks > self.effects.kv.free() {
@@ -181,7 +183,7 @@ impl Stages<'_> {
             }
             let state = &self.effects.requests[slot];
             // No request is preempted for a prefill: it waits until blocks are free.
-            let grown = self.effects.settings.blocks_with_lookahead(state.computed + tokens);
+            let grown = self.effects.settings.blocks_with_lookahead(state.computed + tokens, false);
             if grown.saturating_sub(state.blocks.count()) > self.effects.kv.free() {
                 break;
             }
@@ -209,6 +211,8 @@ impl Stages<'_> {
         };
         let mut resumed = 0;
         let mut i = 0;
+        // Blocks that the step gives to decodes, by place in the order.
+        let mut grown: Vec<u64> = Vec::new();
         'requests: while i < self.effects.batch.order().len() && resumed < rules.limit {
             if self.budget() == 0 && (rules.charged || rules.prefills) {
                 break;
@@ -236,7 +240,9 @@ impl Stages<'_> {
                     continue;
                 }
                 let given_up = self.effects.unseen_outcome(slot).given_up;
-                let grown = self.effects.settings.blocks_with_lookahead(state.computed + given_up + tokens);
+                let after = state.computed + given_up + tokens;
+                let decodes = phase != Phase::Prefilling;
+                let grown = self.effects.settings.blocks_with_lookahead(after, decodes);
                 (tokens, grown.saturating_sub(state.blocks.count()))
             };
             while blocks.max(u64::from(self.effects.settings.scheduler.spare_block)) > self.effects.kv.free()
@@ -257,7 +263,10 @@ impl Stages<'_> {
                     i -= 1;
                     resumed -= u64::from(counted);
                 }
-                self.make_room_for_decodes(i);
+                if victim < grown.len() {
+                    grown.remove(victim);
+                }
+                self.make_room_for_decodes(grown.iter().sum());
                 if other == slot {
                     if self.effects.settings.scheduler.stop_at_own_preemption {
                         break 'requests;
@@ -265,6 +274,8 @@ impl Stages<'_> {
                     continue 'requests;
                 }
             }
+            grown.resize(i, 0);
+            grown.push(if phase == Phase::Prefilling { 0 } else { blocks });
             if phase == Phase::Decoding {
                 self.effects.allocate_for_decodes(blocks);
                 self.draft.tokens_left -= u64::from(rules.charged);
@@ -280,6 +291,7 @@ impl Stages<'_> {
             resumed += 1;
             i += 1;
         }
+        self.draft.held_back.reserve.grown = grown.iter().sum();
         self.stall_from(i);
     }
 

@@ -109,6 +109,6 @@ impl Stages<'_> {
     /// Blocks that a request lacks whose KV was received, for its next token and its lookahead.
     pub(super) fn lookahead_of_received(&self, candidate: Candidate) -> u64 {
         let next = candidate.computed + candidate.lacking() as u32;
-        self.effects.settings.blocks_with_lookahead(next).saturating_sub(candidate.blocks)
+        self.effects.settings.blocks_with_lookahead(next, true).saturating_sub(candidate.blocks)
     }
 }

@@ -27,7 +27,8 @@ impl Stages<'_> {
         let cut = lacking > self.draft.limits.tokens;
         let tokens = if cut { lacking.min(self.budget()) } else { lacking };
         let held = state.blocks.count();
-        let grown = self.effects.settings.blocks_with_lookahead(state.computed + tokens as u32).max(held);
+        let grown =
+            self.effects.settings.blocks_with_lookahead(state.computed + tokens as u32, decoding).max(held);
         // The spare block may be the one that a decode's next token fills.
         let spare = u64::from(rules.spare_block);
         let wanted = if decoding { grown.max(held + spare) } else { grown + spare };

@@ -37,6 +37,8 @@ struct LoneLimits {
     budget: u64,
     /// Slots past the last token.
     slots: u64,
+    /// The most slots for tokens and drafts.
+    most_slots: u64,
     /// Tokens that an admission leaves beside the sequence, and one more; 0: it may take all.
     beside: u64,
     /// Slots past the last token that must be free for a load to begin, however long a sequence may be.
@@ -49,6 +51,10 @@ impl LoneLimits {
         let watermark = if rules.watermark_when_idle { rules.watermark_blocks } else { 0 };
         Self {
             context: config.max_model_len.unwrap_or(u64::MAX),
+            most_slots: match (&config.speculation, config.max_model_len) {
+                (Some(rules), _) if !rules.within_context() => u64::MAX,
+                (_, context) => context.unwrap_or(u64::MAX),
+            },
             reserved: watermark + u64::from(rules.spare_block) + rules.selection_reserves().0,
             budget: if rules.cuts_prompts() { u64::MAX } else { rules.max_num_batched_tokens },
             slots: config
@@ -102,7 +108,7 @@ impl Limits {
         if sequence > lone.context {
             return Reason::ExceedsContext;
         }
-        let slots = (sequence - 1 + lone.slots).min(lone.context.max(sequence - 1));
+        let slots = (sequence - 1 + lone.slots).min(lone.most_slots.max(sequence - 1));
         let slots = slots.max(sequence - 1 + lone.load);
         let beside = if lone.beside > 0 { sequence + lone.beside } else { 0 };
         if block.held_with(slots) + lone.reserved > blocks || beside > blocks * u64::from(block.tokens()) {
@@ -119,19 +125,19 @@ impl Limits {
         (self.lone, self.model) == (other.lone, other.model)
     }
 
-    /// The longest sequence.
-    pub(super) fn context(&self) -> u64 {
-        self.lone.context
+    /// The most slots that a request has for its tokens and drafts.
+    pub(super) fn most_slots(&self) -> u64 {
+        self.lone.most_slots
     }
 
     /// Tokens that a request may compute in a step after `computed` others: the token after them must fit.
     pub(crate) fn most_tokens(&self, computed: u32) -> u64 {
-        self.lone.context.saturating_sub(u64::from(computed) + 1)
+        self.lone.most_slots.saturating_sub(u64::from(computed) + 1)
     }
 
     /// Whether no step of a request has fewer drafts, or fewer slots for them, as its sequence is near the longest one.
     pub(crate) fn never_cuts(&self, state: &RequestState) -> bool {
         let slots = 1 + self.lone.slots;
-        u64::from(state.prompt) + u64::from(state.output) + slots <= self.lone.context
+        u64::from(state.prompt) + u64::from(state.output) + slots <= self.lone.most_slots
     }
 }

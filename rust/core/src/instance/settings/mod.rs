@@ -134,13 +134,14 @@ impl Settings {
     }
 
     /// Blocks of a request that has computed so many tokens at the end of a step, and slots for the KV of the next drafts.
-    pub(crate) fn blocks_with_lookahead(&self, tokens: u32) -> u64 {
+    /// `decodes`: the step is a decode's, and not one of its prompt.
+    pub(crate) fn blocks_with_lookahead(&self, tokens: u32, decodes: bool) -> u64 {
         match self.drafts.config() {
             None => self.blocks_for(tokens),
             Some(speculation) => {
                 rare();
-                let slots = u64::from(tokens) + u64::from(speculation.lookahead);
-                self.block.held_with(slots.min(self.limits.context().max(u64::from(tokens))))
+                let slots = u64::from(tokens) + u64::from(speculation.slots_past(decodes));
+                self.block.held_with(slots.min(self.limits.most_slots().max(u64::from(tokens))))
             }
         }
     }

@@ -61,7 +61,7 @@ pub(in crate::instance) fn draft_rise(config: &SpeculationConfig, shape: &StepSh
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::DraftAcceptance;
+    use crate::config::{DraftAcceptance, DraftSlots};
     use crate::cost::{Affine, Cost};
 
     #[test]
@@ -73,6 +73,7 @@ mod tests {
             proposals: None,
             acceptance: DraftAcceptance::Periodic { yields: vec![2] },
             lookahead: 3,
+            slots: DraftSlots::default(),
             input_slots: 0,
             hash_lookahead: 0,
             drops_last_block: false,

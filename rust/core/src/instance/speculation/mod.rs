@@ -43,6 +43,8 @@ pub(in crate::instance) struct Verified {
     pub(in crate::instance) accepted: u32,
     /// Tokens that are yielded: not those past the request's last one.
     pub(in crate::instance) yielded: u32,
+    /// Of these, the tokens with KV beside the first.
+    pub(in crate::instance) written: u32,
 }
 
 impl Speculator {
@@ -54,14 +56,15 @@ impl Speculator {
     /// The steps of requests all of whose drafts are proposed and verified, if these yield tokens in turn that no batch
     /// changes.
     pub(in crate::instance) fn periodic(&self) -> Option<Periodic> {
-        let SpeculationConfig { tokens, lookahead, .. } = *self.config;
+        let SpeculationConfig { tokens, .. } = *self.config;
         let DraftAcceptance::Periodic { yields } = &self.config.acceptance else { return None };
         let width = tokens + 1;
         let steady = self.config.by_batch.is_empty()
             && self.config.proposals.is_none()
             && yields.iter().all(|&yielded| yielded <= width)
             && yields.len() <= usize::from(Cycle::MAX);
-        steady.then(|| Periodic::new(yields, (width, width + lookahead)))
+        let slots = width + self.config.slots_past(true);
+        steady.then(|| Periodic::new(yields, (width, slots)).with_last(self.config.commits_last()))
     }
 
     /// Drafts that are proposed for a request.
@@ -98,7 +101,9 @@ impl Speculator {
             0 => 0,
             _ => self.verifier.accepted(state.entry.row, state.generated).min(verified),
         };
-        Verified { accepted, yielded: (accepted + 1).min(state.output - state.generated) }
+        let yielded = (accepted + 1).min(state.output - state.generated);
+        let last = u32::from(self.config.commits_last());
+        Verified { accepted, yielded, written: accepted.min(yielded - 1 + last) }
     }
 
     /// Drafts with which a request is padded that is admitted with one token to compute.
@@ -110,7 +115,7 @@ impl Speculator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{DraftAcceptance, Listed};
+    use crate::config::{DraftAcceptance, DraftSlots, Listed};
     use crate::instance::request::{Phase, RequestTable};
 
     fn speculator(by_batch: Vec<(u64, u32)>) -> Speculator {
@@ -120,6 +125,7 @@ mod tests {
             proposals: None,
             acceptance: DraftAcceptance::Listed(Listed { stride: 1, values: vec![2] }),
             lookahead: 0,
+            slots: DraftSlots::default(),
             input_slots: 0,
             hash_lookahead: 0,
             drops_last_block: false,
@@ -161,13 +167,13 @@ mod tests {
         let (mut speculator, mut state) = (speculator(Vec::new()), decoding());
         assert_eq!(
             speculator.verify(0, &state, 4),
-            Verified { accepted: 0, yielded: 1 },
+            Verified { accepted: 0, yielded: 1, written: 0 },
             "they are a padding"
         );
         speculator.propose(0, &state, 1);
-        assert_eq!(speculator.verify(0, &state, 4), Verified { accepted: 2, yielded: 3 });
-        assert_eq!(speculator.verify(0, &state, 1), Verified { accepted: 1, yielded: 2 });
+        assert_eq!(speculator.verify(0, &state, 4), Verified { accepted: 2, yielded: 3, written: 2 });
+        assert_eq!(speculator.verify(0, &state, 1), Verified { accepted: 1, yielded: 2, written: 1 });
         state.generated = 8;
-        assert_eq!(speculator.verify(0, &state, 4), Verified { accepted: 2, yielded: 1 });
+        assert_eq!(speculator.verify(0, &state, 4), Verified { accepted: 2, yielded: 1, written: 0 });
     }
 }

@@ -49,7 +49,7 @@ pub(in crate::instance) fn rise(cost: &Cost, config: &SpeculationConfig, shape: 
 mod tests {
     use super::super::drafting::draft_ticks;
     use super::*;
-    use crate::config::DraftAcceptance;
+    use crate::config::{DraftAcceptance, DraftSlots};
     use crate::cost::Affine;
 
     #[test]
@@ -61,6 +61,7 @@ mod tests {
             proposals: None,
             acceptance: DraftAcceptance::Periodic { yields: vec![2, 3] },
             lookahead: 3,
+            slots: DraftSlots::default(),
             input_slots: 0,
             hash_lookahead: 0,
             drops_last_block: false,

@@ -51,9 +51,14 @@ impl Names {
         self.prefixes.contents() + usize::from(self.hashes_next)
     }
 
+    /// Tokens at the start of `tokens` known ones whose contents they settle.
+    pub(super) fn named(&self, tokens: u32) -> u32 {
+        tokens.saturating_sub(u32::from(self.hashes_next))
+    }
+
     /// Full blocks at the start of a request's sequence of `tokens` tokens whose content is known.
     pub(super) fn known_blocks(&self, owner: ContentOwner, tokens: u32) -> u32 {
-        tokens.min(owner.known.saturating_sub(u32::from(self.hashes_next))) / self.block_tokens
+        tokens.min(self.named(owner.known)) / self.block_tokens
     }
 
     /// Content of the block at `position` of a request's sequence.
@@ -69,5 +74,11 @@ impl Names {
         let (number, count) = self.prefixes.following(owner.row, owner.prompt, named, end - position);
         let first = number.map_or_else(|| Content::own(owner.row, position), Content::shared);
         Contents { first, count }
+    }
+
+    /// Content of the block at `position` without the token after it.
+    pub(super) fn content_alone(&self, owner: ContentOwner, position: u32) -> Content {
+        let (number, _) = self.prefixes.following(owner.row, owner.prompt, position, 1);
+        number.map_or_else(|| Content::own(owner.row, position), Content::shared)
     }
 }

@@ -22,9 +22,9 @@ impl Memory {
     /// Finds the blocks of a prefix of `tokens` tokens in the tree.
     pub(super) fn find_in_tree(&self, owner: ContentOwner, tokens: u32, hits: &mut Hits) {
         if let Caching::Tree(tree) = &self.caching {
-            hits.found = tree
-                .nodes
-                .find(tokens / self.names.block_tokens, |position| self.names.content(owner, position));
+            hits.found = tree.nodes.find(self.names.named(tokens) / self.names.block_tokens, |position| {
+                self.names.content(owner, position)
+            });
         }
     }
 
@@ -53,7 +53,8 @@ impl Memory {
     /// The content of a request's block that ends at its first `tokens` tokens or after; `None`: it has fewer.
     pub(crate) fn start(&self, owner: ContentOwner, length: u32, tokens: u32) -> Option<u64> {
         let blocks = tokens.div_ceil(self.names.block_tokens);
-        (blocks * self.names.block_tokens <= length).then(|| self.names.content(owner, blocks - 1).key())
+        (blocks * self.names.block_tokens <= length)
+            .then(|| self.names.content_alone(owner, blocks - 1).key())
     }
 
     /// Uses the cached prefix of the first `tokens` tokens of a request.
@@ -88,8 +89,8 @@ impl Memory {
     /// Inserts what a request has computed of its sequence. Its output is apart from its prompt, so that it is evicted
     /// alone.
     pub(crate) fn insert(&mut self, owner: ContentOwner, computed: u32, table: &mut BlockTable) {
-        let blocks = self.known_blocks(owner, computed);
-        let prompt = owner.prompt / self.names.block_tokens;
+        let blocks = self.names.named(computed.min(owner.known)) / self.names.block_tokens;
+        let prompt = self.names.named(owner.prompt) / self.names.block_tokens;
         let Caching::Tree(tree) = &mut self.caching else { return };
         let before = tree.nodes.locked();
         let listed = table.listed_mut();
@@ -104,7 +105,8 @@ impl Memory {
         self.pool.give_back(u64::from(blocks - listed.registered));
         let taken = self.pool.take(tree.nodes.locked() - before);
         taken.expect("Invariant: a request locks no more than it had of its own and others have");
-        (listed.registered, listed.place.end, listed.place.inserted) = (blocks, end, computed);
+        (listed.registered, listed.place.end, listed.place.inserted) =
+            (blocks, end, self.names.named(computed));
     }
 
     /// Releases the blocks of a request. `inserts`: what it has computed is inserted before, which uses what the tree has of it.
@@ -167,7 +169,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::config::{PrefixCacheConfig, PrefixTreeConfig};
+    use crate::config::{
+        DraftAcceptance, DraftSlots, PrefixCacheConfig, PrefixTreeConfig, SpeculationConfig,
+    };
     use crate::kv::prefixes::Prefixes;
     use crate::trace::{Trace, TraceRow};
 
@@ -199,6 +203,35 @@ mod tests {
             assert_eq!(memory.cached_tokens(FIRST, tokens), (cached, cached), "{tokens} tokens");
             // A lookup leaves out the block of the last token.
             assert_eq!(memory.matched(FIRST, tokens), (tokens - 1).min(8) / 4, "{tokens} tokens");
+        }
+    }
+
+    #[test]
+    fn beside_a_draft_head_a_tree_keeps_the_blocks_whose_next_token_is_written() {
+        let drafts = SpeculationConfig {
+            tokens: 2,
+            by_batch: Vec::new(),
+            proposals: None,
+            acceptance: DraftAcceptance::Periodic { yields: vec![2] },
+            lookahead: 0,
+            slots: DraftSlots::TwoSteps,
+            input_slots: 0,
+            hash_lookahead: 1,
+            drops_last_block: false,
+            pads: false,
+            draft: None,
+        };
+        // Of nine tokens the first eight are followed by another, which is two blocks; of eight tokens one block is.
+        for (computed, cached) in [(9, 8), (8, 4), (5, 4), (4, 0)] {
+            let mut memory = tree().with_speculation(&drafts);
+            keep(&mut memory, FIRST, computed);
+            assert_eq!(memory.cached_tokens(FIRST, 12), (cached, cached), "{computed} tokens");
+        }
+        // A lookup leaves out the last token, and settles the block before the one with the token after it.
+        let mut memory = tree().with_speculation(&drafts);
+        keep(&mut memory, FIRST, 9);
+        for (tokens, blocks) in [(5, 0), (6, 1), (9, 1), (10, 2)] {
+            assert_eq!(memory.matched(FIRST, tokens), blocks, "{tokens} tokens");
         }
     }
 

@@ -293,7 +293,8 @@ impl DecodeSet {
         state.blocks.set_count(held);
         // KV of drafts past the last token is in blocks of the request, and is not its KV.
         state.generated = (computed + 1 - state.prompt).min(state.output);
-        state.computed = state.prompt + state.generated - 1;
+        let last = u32::from(self.progress.commits_last());
+        state.computed = computed.min(state.prompt + state.generated - 1 + last);
         let (longest, last_token) = self.gaps.leave(state.member.joined);
         state.times.last_token = last_token.unwrap_or(now);
         state.times.max_gap = state.times.max_gap.max(longest);
