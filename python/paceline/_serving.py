@@ -99,7 +99,11 @@ def _lockstep(
             f"{list(group.members)}: pools of a policy have whole groups"
         )
     cost, model, ranks = instance.cost, instance.resolved_model, instance.tensor_parallel
-    assert is_table(cost), "Invariant: checked by the cluster"
+    found: dict[str, Any] = {"members": list(group.members), "shared": {"at": [1], "ticks": [0]}, "padded": 0}
+    if group.balance is not None:
+        found["balance"] = group.balance.to_wire()
+    if not is_table(cost):
+        return found
     own = cost.to_wire(
         model,
         tensor_parallel=ranks,
@@ -112,11 +116,10 @@ def _lockstep(
     for member in group.members:
         wires[member] = part
     _, seqs = scheduler.limits(instance.default_batching())
-    found: dict[str, Any] = {
-        "members": list(group.members),
+    return {
+        **found,
         "shared": cost.shared_wire(model, tensor_parallel=ranks),
         # vLLM captures CUDA graphs up to so many tokens (vllm/config/vllm.py, _set_cudagraph_sizes).
         "padded": min(2 * seqs, 512),
         "prompts": ticks(instance.prompt_step_s),
     }
-    return found if group.balance is None else {**found, "balance": group.balance.to_wire()}

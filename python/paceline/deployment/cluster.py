@@ -11,6 +11,7 @@ from paceline import _check
 from paceline._arguments import typed, typed_fields
 from paceline._clock import moment
 from paceline._toml import build, dump, parse, table
+from paceline.cost import Roofline
 from paceline.deployment.balance import Balance
 from paceline.deployment.instance import Instance
 from paceline.deployment.links import Links
@@ -39,8 +40,9 @@ class Cluster:
     lockstep
         Which of them are the data-parallel ranks of one mixture of experts: a :class:`Lockstep` for each
         group, whose members start their steps together. An instance in no group steps on its own. True: all
-        are one group, of the cluster's ``balance``. Times follow the tokens of all members; the traffic of
-        each is counted as if the others had as many tokens as it has.
+        are one group, of the cluster's ``balance``. Times follow the tokens of all members with a Table, and
+        with a Roofline those of the slowest, as if the others had as many; the traffic of each is counted as
+        if the others had as many tokens as it has.
     frontend_s
         Seconds from a request's arrival until the router sees it: the API server, its tokenizer, and the way
         to the engine. TTFT, queueing and E2E latency begin with the arrival, so they include it; policies
@@ -127,10 +129,12 @@ class Cluster:
                 raise ConfigError(f"{what} must be in no other group, but instance {twice[0]} is")
             seen.update(group.members)
             first, *others = (self.instances[member] for member in group.members)
-            ranks = first.cost.data_parallel if is_table(first.cost) else 0
+            cost = first.cost
+            ranks = cost.data_parallel if isinstance(cost, Roofline) or is_table(cost) else 0
             if ranks != len(group.members) or any(other != first for other in others):
                 raise ConfigError(
-                    f"{what} must be equal, with a Table of data_parallel {len(group.members)}, was {ranks}"
+                    f"{what} must be equal, with a Table or a Roofline of data_parallel "
+                    f"{len(group.members)}, was {ranks}"
                 )
 
     @typed()

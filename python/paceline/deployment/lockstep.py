@@ -23,8 +23,10 @@ class Lockstep:
     Parameters
     ----------
     members
-        The instances, by their index in the cluster: equal ones, whose cost is a
-        :class:`~paceline.kernels.Table` with as many ``data_parallel`` ranks.
+        The instances, by their index in the cluster: equal ones, whose cost has as many ``data_parallel``
+        ranks. A :class:`~paceline.kernels.Table` prices the experts by the tokens of all; a
+        :class:`~paceline.cost.Roofline` prices each member as if the others had as many tokens as it has, and
+        the slowest counts.
     balance
         When prompts of a member wait for those of the others; None: they do not. It takes a policy that
         admits whole prompts after the running requests, in the order of arrival.

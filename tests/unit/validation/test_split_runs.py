@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from paceline import Cluster, Instance, Result, Trace, policies, replay
+from paceline.cost import Roofline
 from paceline.deployment import Balance, Lockstep
 from paceline.errors import ConfigError, PolicyError
 from paceline.kernels import Shape
@@ -241,7 +242,7 @@ def test_a_cluster_in_lockstep_is_of_equal_ranks(tmp_path: Path) -> None:
     assert Cluster.from_toml(cluster.to_toml()) == cluster
     balanced = replace(cluster, balance=Balance(timeout_steps=60, gather_steps=2))
     assert Cluster.from_toml(balanced.to_toml()) == balanced
-    with pytest.raises(ConfigError, match="with a Table of data_parallel 3, was 2"):
+    with pytest.raises(ConfigError, match="with a Table or a Roofline of data_parallel 3, was 2"):
         Cluster(3 * [instance], lockstep=True)
 
 
@@ -255,7 +256,9 @@ def test_groups_are_of_equal_ranks_and_share_no_instance(tmp_path: Path) -> None
     assert Cluster(2 * [instance], lockstep=True).groups == (Lockstep([0, 1]),)
     assert Cluster(2 * [instance]).groups == Cluster(2 * [instance], lockstep=[]).groups == ()
     refused = {
-        "group 0 .* must be equal, with a Table of data_parallel 3, was 2": [Lockstep([0, 1, 2])],
+        "group 0 .* must be equal, with a Table or a Roofline of data_parallel 3, was 2": [
+            Lockstep([0, 1, 2])
+        ],
         "group 1 .* must be in no other group, but instance 1 is": [Lockstep([0, 1]), Lockstep([1, 2])],
         "group 0 .* must be indexes of its 5 instances": [Lockstep([4, 5])],
     }
@@ -304,6 +307,20 @@ def test_a_step_with_a_prompt_on_any_rank_lasts_for_its_launches(tmp_path: Path)
     assert result.requests["ttft"].cast(float).to_list() == pytest.approx([0.01, 0.01])
     later = (result.requests["e2e"].cast(float) - result.requests["ttft"].cast(float)).to_numpy() * 1e6
     assert later == pytest.approx(2 * [2 * (alone_us(1) + shared_us(2))], rel=1e-3)
+
+
+def test_a_group_that_a_roofline_prices_ends_with_its_slowest_rank() -> None:
+    """The rank with the long prompt counts the other one as having as many tokens, and both wait for it."""
+    priced = Roofline(expert_parallel=True, data_parallel=2)
+    instance = Instance(model="qwen3-30b-a3b", gpu="b200", cost=priced)
+    trace = Trace.from_columns(arrival=[0, 0], prompt_tokens=[500, 20], output_tokens=[1, 1])
+    policy = policies.vllm(routing="round_robin", async_scheduling=False)
+    alone, together = (
+        replay(trace, Cluster(2 * [instance], lockstep=lockstep), policy).requests["ttft"].cast(float)
+        for lockstep in (False, True)
+    )
+    assert alone[1] < alone[0]
+    assert together.to_list() == [alone[0], alone[0]]
 
 
 def test_a_group_has_one_scheduler(tmp_path: Path) -> None:
