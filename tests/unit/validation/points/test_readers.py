@@ -305,7 +305,7 @@ def test_instances_that_prefill_are_split_in_a_way_of_their_own(tmp_path: Path) 
     # One instance of four GPUs and three of eight.
     assert (point.server.gpus, point.server.instances) == (28, 4)
     assert (point.server.tensor_parallel, point.server.prefilling.data_parallel) == (8, 4)
-    assert point.groups()["load"] == "prefill apart, network and balance assumed"
+    assert point.groups()["load"] == "prefill apart, ranks of attention, network assumed"
 
 
 @pytest.mark.parametrize(("prompt", "expected"), [(1024, 8192), (16384, 16384 + 256 + 64)])
