@@ -308,13 +308,16 @@ def test_instances_that_prefill_are_split_in_a_way_of_their_own(tmp_path: Path) 
     assert point.groups()["load"] == "prefill apart, ranks of attention, network assumed"
 
 
-@pytest.mark.parametrize(("prompt", "expected"), [(1024, 8192), (16384, 16384 + 256 + 64)])
-def test_instances_apart_take_a_prompt_and_no_less_than_the_engines_own_tokens_a_step(
-    prompt: int, expected: int, tmp_path: Path
+@pytest.mark.parametrize(
+    ("prompt", "precision", "expected"),
+    [(1024, "fp8", 16384), (8192, "fp8", 8320), (8192, "fp4", 16640), (16384, "fp8", 16384 + 256 + 64)],
+)
+def test_instances_apart_take_the_prompts_of_their_recipes_in_a_step(
+    prompt: int, precision: str, expected: int, tmp_path: Path
 ) -> None:
-    # TensorRT-LLM's default of max_num_tokens; experts dealt out have the script's tokens in one place only.
+    # srt-slurm's ctx1_gen1_dep8_batch512 and ctx1_gen4_tep8_batch16; of other lengths, what a prompt needs.
     apart = {"disagg": True, "framework": "dynamo-trt", "decode_tp": 8, "decode_ep": 8, "isl": prompt}
-    load = {"hardware": "gb200", "model": "deepseek-r1", "precision": "fp8", "conc": 256}
+    load = {"hardware": "gb200", "model": "deepseek-r1", "precision": precision, "conc": 256}
     write(tmp_path / "a.csv", [{**samples.INFERENCEX, **apart, **load}])
     assert only_point(tmp_path).server.max_num_batched_tokens == expected
 
