@@ -318,8 +318,19 @@ def test_instances_apart_take_the_prompts_of_their_recipes_in_a_step(
     # srt-slurm's ctx1_gen1_dep8_batch512 and ctx1_gen4_tep8_batch16; of other lengths, what a prompt needs.
     apart = {"disagg": True, "framework": "dynamo-trt", "decode_tp": 8, "decode_ep": 8, "isl": prompt}
     load = {"hardware": "gb200", "model": "deepseek-r1", "precision": precision, "conc": 256}
-    write(tmp_path / "a.csv", [{**samples.INFERENCEX, **apart, **load}])
+    ranks = {"prefill_tp": 4, "prefill_dp_attention": True}
+    write(tmp_path / "a.csv", [{**samples.INFERENCEX, **apart, **load, **ranks}])
     assert only_point(tmp_path).server.max_num_batched_tokens == expected
+
+
+def test_instances_apart_without_ranks_have_no_less_than_the_engines_own_tokens_a_step(
+    tmp_path: Path,
+) -> None:
+    # TensorRT-LLM's default of max_num_tokens; experts dealt out have the script's tokens in one place only.
+    apart = {"disagg": True, "framework": "dynamo-trt", "decode_tp": 8, "decode_ep": 8, "isl": 1024}
+    load = {"hardware": "gb200", "model": "deepseek-r1", "precision": "fp8", "conc": 256}
+    write(tmp_path / "a.csv", [{**samples.INFERENCEX, **apart, **load}])
+    assert only_point(tmp_path).server.max_num_batched_tokens == 8192
 
 
 def test_a_recipe_says_how_gpus_share_attention_where_data_have_a_split_of_one(tmp_path: Path) -> None:

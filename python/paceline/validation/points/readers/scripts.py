@@ -260,20 +260,14 @@ def _trtllm(run: Run) -> Flags:
 
     Those of 2025 (``dsr1_fp8_b200_trt_slurm.sh``) have no least ``--max_num_tokens``, so that a step has one
     prompt of 1,024 tokens. Since 2026 it is 8,192, prompts of FP8 on B200 wait for a batch, and some run in
-    graphs. Of other GPUs than H200 and B200 no script was read.
-
-    Of prefill apart they are those of srt-slurm's recipes for B200 in FP8 and GB200 in NVFP4: an instance
-    that prefills has 16 prompts of 1,024 tokens in a step (``max_num_tokens: 16384``), or of 8,192 tokens one
-    in FP8 and two in NVFP4 (8320, 16640).
+    graphs. Of other GPUs than H200 and B200, and of prefill apart, no script was read; the latter has the
+    engine's own least, 8,192, where no recipe says more: an instance that took one prompt a step would fall
+    behind those that decode.
     """
     tokens = (run.concurrency + run.prompt + 64 + 63) // 64 * 64
     memory = 0.75 if run.gpu == "h200" else 0.8
-    if not run.scripted:
-        recipes = {1024: 16384, 8192: 16640 if run.four_bits else 8320}
-        tokens = recipes.get(run.prompt, max(8192, tokens))
-        return Flags(max_num_batched_tokens=tokens, memory=memory, kv_dtype="fp8")
-    if run.gpu not in ("h200", "b200"):
-        one = run.dealt and run.gpu != "h200"
+    if not run.scripted or run.gpu not in ("h200", "b200"):
+        one = run.scripted and run.dealt and run.gpu != "h200"
         tokens = tokens if one else max(8192, tokens)
         return Flags(max_num_batched_tokens=tokens, memory=memory, kv_dtype="fp8")
     if run.early:
