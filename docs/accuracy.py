@@ -50,7 +50,7 @@ Point = Mapping[str, Any]
 #: What a point's load is called where the data do not say what a replay needs: which of it is assumed.
 ASSUMED = (
     "prefill apart, network assumed",
-    "prefill apart, network and balance assumed",
+    "prefill apart, ranks of attention, network assumed",
 )
 #: The aims of issue 33 by kind of point: TPOT's median and ninetieth percentile, then TTFT's, in per cent.
 AIMS: Sequence[tuple[str, Callable[[Point], bool], tuple[int, int, int, int]]] = (

@@ -78,7 +78,7 @@ def configuration(
         - ``entrance``: the stages that requests pass on their way to the routers;
         - ``clients``: the limit of what is in flight;
         - ``routers``: the settings of the routers (None: one, which sees instances as they are);
-        - ``lockstep``: what instances share that start their steps together;
+        - ``lockstep``: the groups of instances that start their steps together, and what each shares;
         - ``stores``: the stores of KV below the tiers of instances;
         - ``record_between``, ``record_most``: when steps must start and transfers must be sent to be
           recorded, ``from`` and before ``to``, and the most entries: one for each step, and one for each

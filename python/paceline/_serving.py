@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from paceline.deployment import Cluster, Instance
+from paceline._clock import ticks
+from paceline.deployment import Cluster, Instance, Lockstep
 from paceline.deployment.kv_layout import check_same_kv, check_states
 from paceline.errors import ConfigError, PolicyError
 from paceline.kernels.loaded import is_table
@@ -41,12 +42,19 @@ def served(
     schedulers = [policy.scheduler_of(index) for index in range(count)]
     check_states(cluster.instances, schedulers)
     placed = list(zip(cluster.instances, schedulers, strict=True))
-    distinct = {pair: dict(_wire(*pair, names)) for pair in dict.fromkeys(placed)}
-    lockstep = _lockstep(cluster, distinct, policy)
+    wires = {pair: dict(_wire(*pair, names)) for pair in dict.fromkeys(placed)}
+    given = [wires[pair] for pair in placed]
+    lockstep = [_lockstep(group, placed, given) for group in cluster.groups]
     links = None if cluster.links is None else cluster.links.to_wire(instances=count)
-    instances = resolve_columns([distinct[pair] for pair in placed], frame)
+    instances = resolve_columns(given, frame)
     stores = put_stores_below(instances, [_store(*pair) for pair in placed])
-    return {"instances": instances, **rules, "links": links, "lockstep": lockstep, "stores": stores or None}
+    return {
+        "instances": instances,
+        **rules,
+        "links": links,
+        "lockstep": lockstep or None,
+        "stores": stores or None,
+    }
 
 
 def _store(instance: Instance, scheduler: Scheduler) -> tuple[Store, Instance] | None:
@@ -84,18 +92,21 @@ def _wire(instance: Instance, scheduler: Scheduler, names: Names) -> dict[str, A
 
 
 def _lockstep(
-    cluster: Cluster, wires: dict[tuple[Instance, Scheduler], dict[str, Any]], policy: Policy
-) -> dict[str, Any] | None:
-    """Remove from the costs what ranks that step together share, and return it."""
-    if not cluster.lockstep:
-        return None
-    if not isinstance(policy.scheduler, Scheduler):
+    group: Lockstep, placed: Sequence[tuple[Instance, Scheduler]], wires: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Remove from the costs of a group's members what they share, and return the group for the engine."""
+    (instance, scheduler), *others = (placed[member] for member in group.members)
+    if any(other != scheduler for _, other in others):
         raise PolicyError(
-            "scheduler must be one for all instances of a cluster in lockstep, was one for each pool"
+            "scheduler must be one for all instances that step together, was another for some of "
+            f"{list(group.members)}: pools of a policy have whole groups"
         )
-    instance = cluster.instances[0]
     cost, model, ranks = instance.cost, instance.resolved_model, instance.tensor_parallel
-    assert is_table(cost), "Invariant: checked by the cluster"
+    found: dict[str, Any] = {"members": list(group.members), "shared": {"at": [1], "ticks": [0]}, "padded": 0}
+    if group.balance is not None:
+        found["balance"] = group.balance.to_wire()
+    if not is_table(cost):
+        return found
     own = cost.to_wire(
         model,
         tensor_parallel=ranks,
@@ -103,9 +114,15 @@ def _lockstep(
         kv_dtype=instance.kv_dtype,
         shared=False,
     )
-    tokens, seqs = policy.scheduler.sized_for(instance.default_batching())
-    wires[instance, policy.scheduler]["cost"] = instance.padded(own, tokens, seqs)
-    _, seqs = policy.scheduler.limits(instance.default_batching())
-    # vLLM captures CUDA graphs up to so many tokens (vllm/config/vllm.py, _set_cudagraph_sizes).
-    shared = {"shared": cost.shared_wire(model, tensor_parallel=ranks), "padded": min(2 * seqs, 512)}
-    return shared if cluster.balance is None else {**shared, "balance": cluster.balance.to_wire()}
+    tokens, seqs = scheduler.sized_for(instance.default_batching())
+    part = {**wires[group.members[0]], "cost": instance.padded(own, tokens, seqs)}
+    for member in group.members:
+        wires[member] = part
+    _, seqs = scheduler.limits(instance.default_batching())
+    return {
+        **found,
+        "shared": cost.shared_wire(model, tensor_parallel=ranks),
+        # vLLM captures CUDA graphs up to so many tokens (vllm/config/vllm.py, _set_cudagraph_sizes).
+        "padded": min(2 * seqs, 512),
+        "prompts": ticks(instance.prompt_step_s),
+    }

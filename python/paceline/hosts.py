@@ -66,7 +66,7 @@ class EngineHost:
         Seconds that a step with prompt tokens takes at least.
     latent_layer_s
         Seconds to launch a layer with latent attention (MLA) of a step with prompt tokens, if these are not
-        in CUDA graphs: the step takes at least as long as all launches. Not counted in lockstep.
+        in CUDA graphs: the step takes at least as long as all launches.
     flags
         The flags of the servers on which it was measured.
     kernels
@@ -243,8 +243,7 @@ class EngineHost:
                 f"frontend_s of a Cluster must be 0 beside the host {self.name!r}, which has "
                 f"{front} s, was {cluster.frontend_s}"
             )
-        launched = replace(self, latent_layer_s=0.0) if cluster.lockstep else self
-        distinct = {one: launched._beside(one) for one in dict.fromkeys(cluster.instances)}
+        distinct = {one: self._beside(one) for one in dict.fromkeys(cluster.instances)}
         return replace(
             cluster,
             instances=tuple(distinct[one] for one in cluster.instances),

@@ -109,7 +109,7 @@ ROUTERS = st.builds(
     ),
 )
 LOCKSTEPS = st.builds(
-    lambda sync: {"shared": {"at": [1, 9], "ticks": [2, 18]}, "padded": 4, "sync": sync},
+    lambda sync: [{"shared": {"at": [1, 9], "ticks": [2, 18]}, "padded": 4, "sync": sync}],
     st.none() | st.fixed_dictionaries({"every": st.integers(1, 6), "first": st.booleans()}),
 )
 REQUESTS = st.lists(
@@ -151,7 +151,7 @@ def test_routers_decide_as_the_reference_does(
     routers: dict[str, Any],
     requests: list[tuple[int, int, int, int, int | None, int | None]],
     until: int | None,
-    lockstep: dict[str, Any] | None,
+    lockstep: list[dict[str, Any]] | None,
     waits: bool,
     clients: dict[str, Any] | None,
 ) -> None:
@@ -176,6 +176,8 @@ def test_routers_decide_as_the_reference_does(
         for at, (_, prompt, output, tenant, session, think) in zip(arrivals, requests, strict=True)
     ]
     config = {"instances": instances, "routing": routing, "routers": routers, "until": until}
+    if lockstep is not None:
+        lockstep = [{**group, "members": list(range(len(sizes)))} for group in lockstep]
     config |= {"lockstep": lockstep, "clients": clients}
     theirs = replay(config, rows)
     for leap in (True, False):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from differential import wire
-from differential.wire import cluster, instance
+from differential.wire import cluster, const, field, instance, op
 from paceline import _native
 from paceline.deployment import Balance, Cluster, Instance
 from paceline.errors import ConfigError
@@ -31,7 +31,8 @@ def first_tokens(
     """Return when each request has its first token: the engine's moments, which are the reference's."""
     one = instance(blocks, step=10, budget=20, seats=seats, chunked=False, allocation="chunk_if_output_fits")
     one["scheduler"] |= {"order": {"kind": "arrival"}, "victim": "latest", "schedule_ahead": ahead}
-    lockstep: dict[str, Any] = NO_SHARE if balance is None else {**NO_SHARE, "balance": balance.to_wire()}
+    group = {**NO_SHARE, "members": list(range(instances))}
+    lockstep: list[dict[str, Any]] = [group if balance is None else {**group, "balance": balance.to_wire()}]
     config = {**cluster(*instances * [one]), "lockstep": lockstep}
     rows = [TraceRequest(*request) for request in requests]
     theirs = [request.token_times[0] for request in replay(config, rows).requests]
@@ -96,6 +97,45 @@ def test_one_instance_holds_nothing_back_but_to_gather() -> None:
     assert first_tokens(requests, Balance(timeout_steps=9, gather_steps=3), instances=1) == [10, 60]
 
 
+def _first_of(*rules: dict[str, Any]) -> dict[str, Any]:
+    return {"rule": "first_of", "rules": list(rules)}
+
+
+def test_a_request_whose_kv_has_come_is_admitted_while_prompts_wait() -> None:
+    """Instance 2 computes the long prompt and hands it over to instance 0, in a group with instance 1.
+
+    Its KV has come at 20, and it runs in the steps of 20 and 30. The prompt that is queued on instance 0 at
+    15 waits meanwhile, until instance 1 has one, too, at 45.
+    """
+    one = instance(step=10, budget=20, seats=9, chunked=False, allocation="chunk_if_output_fits")
+    one["scheduler"] |= {"order": {"kind": "arrival"}, "victim": "latest"}
+    is_long = op("ge", field("req.prompt_tokens"), const(10))
+    short, prefill, decode = ({"rule": "round_robin", "within": roles} for roles in ([0, 1], [2], [0]))
+    config = {
+        **cluster(one, one, one),
+        "roles": [0, 1, 2],
+        "lockstep": [{**NO_SHARE, "members": [0, 1], "balance": Balance(timeout_steps=99).to_wire()}],
+        "handover": {"most_transfers": None, "most_held": None, "lease": None},
+        "routing": {
+            "on_arrival": _first_of({"rule": "when", "of": prefill, "when": is_long}, short),
+            "on_prefilled": _first_of(
+                {"rule": "stay", "when": op("lt", field("req.prompt_tokens"), const(10))}, decode
+            ),
+            "on_answering": None,
+            "every": [],
+        },
+    }
+    requests = [*BUSY, (10, 12, 3), (15, 4, 2), (45, 4, 2)]
+    rows = [TraceRequest(*request) for request in requests]
+    theirs = [request.token_times for request in replay(config, rows).requests]
+    assert theirs[2:] == [[20, 30, 40], [60, 70], [60, 70]]
+    ours = _native.run(
+        config.pop("instances"), wire.columns(rows), routing=config.pop("routing"), leap=True, **config
+    )
+    assert ours.columns["first_token"].tolist() == [times[0] for times in theirs]
+    assert ours.columns["finish"].tolist() == [times[-1] for times in theirs]
+
+
 def test_steps_out_of_range_and_a_cluster_without_lockstep_are_refused() -> None:
     with pytest.raises(ConfigError, match="timeout_steps of a Balance must be 1 to"):
         Balance(timeout_steps=0)
@@ -106,6 +146,6 @@ def test_steps_out_of_range_and_a_cluster_without_lockstep_are_refused() -> None
 def test_prompts_that_are_cut_are_refused() -> None:
     one = instance(step=10)
     one["scheduler"]["order"] = {"kind": "arrival"}
-    lockstep = {**NO_SHARE, "balance": Balance(timeout_steps=9).to_wire()}
+    lockstep = [{**NO_SHARE, "members": [0], "balance": Balance(timeout_steps=9).to_wire()}]
     with pytest.raises(ConfigError, match=r"must not hold prompts back .*\(lockstep.balance\)"):
         _native.run([one], wire.columns([TraceRequest(0, 1, 1)]), routing="round_robin", lockstep=lockstep)

@@ -21,7 +21,7 @@ MECHANISMS = (
     *("flag: receive_interval", "flag: schedule_ahead", "flag: spare_block"),
     *("flag: whole_block_chunks", "handover", "handover: overlap", "handover: reserve"),
     *("joining: adapters", "joining: prefills", "levels", "lockstep", "migrate: live", "pipeline"),
-    "lockstep: balance",
+    *("lockstep: balance", "lockstep: groups"),
     *("quantum", "preemption: overlapped copies", "preemption: swap", "prefix cache: queued alike"),
     *("prefix cache: tree", "routers: report_every", "scale", "speculation"),
     *(

@@ -97,6 +97,10 @@ def _rescaled(part: Any) -> Any:
 def _fewer_instances(parts: dict[str, Any], size: int) -> dict[str, Any]:
     config = parts["config"]
     smaller = {**config, "instances": config["instances"][:size], "roles": config["roles"][:size]}
+    if config.get("lockstep"):
+        groups = [[index for index in group["members"] if index < size] for group in config["lockstep"]]
+        pairs = zip(config["lockstep"], groups, strict=True)
+        smaller["lockstep"] = [{**group, "members": members} for group, members in pairs if members] or None
     return {**parts, "config": smaller}
 
 

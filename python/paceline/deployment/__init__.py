@@ -8,6 +8,7 @@ from paceline.deployment.cuda_graphs import CudaGraphs
 from paceline.deployment.instance import Instance
 from paceline.deployment.kv_memory import KvMemory, kv_memory
 from paceline.deployment.links import Links
+from paceline.deployment.lockstep import Lockstep
 from paceline.deployment.medium import Medium, link_names
 from paceline.deployment.ports import Pair, Port
 
@@ -18,6 +19,7 @@ __all__ = [
     "Instance",
     "KvMemory",
     "Links",
+    "Lockstep",
     "Medium",
     "Pair",
     "Port",

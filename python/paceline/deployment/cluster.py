@@ -11,10 +11,12 @@ from paceline import _check
 from paceline._arguments import typed, typed_fields
 from paceline._clock import moment
 from paceline._toml import build, dump, parse, table
+from paceline.cost import Roofline
 from paceline.deployment.balance import Balance
 from paceline.deployment.instance import Instance
 from paceline.deployment.links import Links
 from paceline.deployment.links_toml import links_from_table, links_table
+from paceline.deployment.lockstep import Lockstep
 from paceline.deployment.toml import instance_fields, instance_table
 from paceline.errors import ConfigError
 from paceline.kernels.loaded import is_table
@@ -36,11 +38,11 @@ class Cluster:
     links
         The network between them; None: requests migrate in no time.
     lockstep
-        Whether they are the data-parallel ranks of one mixture of experts: each instance schedules by itself,
-        none starts a step before all have ended theirs, and experts compute the tokens of all. Their cost
-        must be the same :class:`~paceline.kernels.Table`, with as many ``data_parallel`` ranks. Times follow
-        the tokens of all instances; the traffic of each is counted as if the others had as many tokens as it
-        has.
+        Which of them are the data-parallel ranks of one mixture of experts: a :class:`Lockstep` for each
+        group, whose members start their steps together. An instance in no group steps on its own. True: all
+        are one group, of the cluster's ``balance``. Times follow the tokens of all members with a Table, and
+        with a Roofline those of the slowest, as if the others had as many; the traffic of each is counted as
+        if the others had as many tokens as it has.
     frontend_s
         Seconds from a request's arrival until the router sees it: the API server, its tokenizer, and the way
         to the engine. TTFT, queueing and E2E latency begin with the arrival, so they include it; policies
@@ -52,8 +54,8 @@ class Cluster:
         ``prediction`` has it, as a part of queueing; policies and paces see a request after it. None: scores
         cost nothing.
     balance
-        When prompts of instances in lockstep wait for those of the others; None: they do not. It takes a
-        policy that admits whole prompts after the running requests, in the order of arrival.
+        With ``lockstep=True``, when prompts of an instance wait for those of the others; None: they do not.
+        Other groups have a balance of their own.
 
     Raises
     ------
@@ -71,7 +73,7 @@ class Cluster:
 
     instances: Sequence[Instance]
     links: Links | None = None
-    lockstep: bool = False
+    lockstep: bool | tuple[Lockstep, ...] = False
     frontend_s: float = 0.0
     prediction: Prediction | None = None
     balance: Balance | None = None
@@ -96,20 +98,43 @@ class Cluster:
         if self.links is not None:
             self.links.check(len(instances))
         moment("frontend_s", self.frontend_s)
-        if self.balance is not None and not self.lockstep:
-            raise ConfigError("balance of a Cluster must be None unless its instances are in lockstep")
-        if self.lockstep:
-            first = instances[0].cost
-            ranks = first.data_parallel if is_table(first) else 0
-            if ranks != len(instances) or any(instance != instances[0] for instance in instances):
+        if self.balance is not None and self.lockstep is not True:
+            raise ConfigError(
+                "balance of a Cluster must be None unless its instances are in lockstep (True); a group has "
+                "its own"
+            )
+        if not isinstance(self.lockstep, bool):
+            object.__setattr__(self, "lockstep", tuple(self.lockstep))
+        self._check_groups()
+
+    @property
+    def groups(self) -> tuple[Lockstep, ...]:
+        """The instances that step together, by group."""
+        if self.lockstep is True:
+            return (Lockstep(range(len(self.instances)), self.balance),)
+        return self.lockstep if isinstance(self.lockstep, tuple) else ()
+
+    def _check_groups(self) -> None:
+        """Refuse groups whose members cannot step together."""
+        seen: set[int] = set()
+        for number, group in enumerate(self.groups):
+            what = "instances of a Cluster in lockstep"
+            if self.lockstep is not True:
+                what = f"members of group {number} in the lockstep of a Cluster"
+            if max(group.members) >= len(self.instances):
                 raise ConfigError(
-                    f"instances of a Cluster in lockstep must be equal, with a Table of data_parallel "
-                    f"{len(instances)}, was {ranks}"
+                    f"{what} must be indexes of its {len(self.instances)} instances, was {group.members}"
                 )
-            if instances[0].prompt_step_s:
+            if twice := sorted(seen.intersection(group.members)):
+                raise ConfigError(f"{what} must be in no other group, but instance {twice[0]} is")
+            seen.update(group.members)
+            first, *others = (self.instances[member] for member in group.members)
+            cost = first.cost
+            ranks = cost.data_parallel if isinstance(cost, Roofline) or is_table(cost) else 0
+            if ranks != len(group.members) or any(other != first for other in others):
                 raise ConfigError(
-                    "prompt_step_s of instances in lockstep must be 0, since their steps are priced in "
-                    f"parts, was {instances[0].prompt_step_s}"
+                    f"{what} must be equal, with a Table or a Roofline of data_parallel "
+                    f"{len(group.members)}, was {ranks}"
                 )
 
     @typed()
@@ -166,13 +191,15 @@ class Cluster:
         for instance, same in groupby(self.instances):
             number = sum(1 for _ in same)
             tables.append(({"count": number} if number > 1 else {}) | instance_table(instance))
-        head: dict[str, Any] = {"lockstep": True} if self.lockstep else {}
+        head: dict[str, Any] = {"lockstep": True} if self.lockstep is True else {}
         if self.frontend_s:
             head["frontend_s"] = float(self.frontend_s)
         if self.prediction is not None:
             head["prediction"] = table(self.prediction)
         if self.balance is not None:
             head["balance"] = table(self.balance)
+        if isinstance(self.lockstep, tuple) and self.lockstep:
+            head["lockstep"] = [_group_table(group) for group in self.lockstep]
         if self.links is not None:
             head["links"] = links_table(self.links)
         return dump(head | {"instances": tables})
@@ -204,8 +231,8 @@ class Cluster:
         tables = content.get("instances")
         if not isinstance(tables, list) or not set(content) <= {each.name for each in fields(cls)}:
             raise ConfigError(
-                f"a cluster must be tables [[instances]], and perhaps [links], [prediction], [balance], "
-                f"lockstep and frontend_s, was {sorted(content)}"
+                f"a cluster must be tables [[instances]], and perhaps [links], [[lockstep]], [prediction], "
+                f"[balance] and frontend_s, was {sorted(content)}"
             )
         instances: list[Instance] = []
         for index, own in enumerate(tables):
@@ -222,4 +249,25 @@ class Cluster:
             head["prediction"] = build(Prediction, content["prediction"], "prediction of a cluster")
         if "balance" in content:
             head["balance"] = build(Balance, content["balance"], "balance of a cluster")
+        if isinstance(head.get("lockstep"), list):
+            head["lockstep"] = tuple(
+                _group_from_table(group, f"table {at} of lockstep")
+                for at, group in enumerate(head["lockstep"])
+            )
         return cls(instances, links, **head)
+
+
+def _group_table(group: Lockstep) -> dict[str, Any]:
+    """Return a group as a TOML table."""
+    content: dict[str, Any] = {"members": list(group.members)}
+    return content if group.balance is None else {**content, "balance": table(group.balance)}
+
+
+def _group_from_table(content: object, what: str) -> Lockstep:
+    """Return the group of a TOML table; ``what`` names it in errors."""
+    if not isinstance(content, Mapping):
+        raise ConfigError(f"{what} must be a table, was {_check.said(content)}")
+    content = dict(content)
+    if "balance" in content:
+        content["balance"] = build(Balance, content["balance"], f"balance of {what}")
+    return build(Lockstep, content, what)

@@ -126,7 +126,7 @@ def work(rows: Rows) -> Broken:
     """INV-10: no instance idles while it has work."""
     arrival, finish = rows.seconds("arrival") + rows.before_instance_s, rows.seconds("finish")
     # Ranks that step together wait for each other.
-    waits = "gather" in rows.result.provenance.policy or "lockstep = true" in rows.result.provenance.cluster
+    waits = "gather" in rows.result.provenance.policy or "lockstep" in rows.result.provenance.cluster
     for index, of in enumerate(rows.instances):
         busy, here = times(of.busy_ticks), rows.on(index)
         if of.busy_ticks > rows.stats.end_ticks:

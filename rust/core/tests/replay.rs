@@ -214,16 +214,21 @@ proptest! {
         prop_assert!(leaping.stats[0].memory.peak_blocks <= case.blocks);
     }
 
-    /// Instances in lockstep serve every request that they would serve each on its own, and do not leap.
+    /// Instances in lockstep serve every request that they would serve each on its own, in one group or in several.
     #[test]
     fn instances_in_lockstep_serve_every_request(case in cases()) {
-        let shared = r#"{"shared": {"at": [1, 100], "ticks": [3, 40]}, "padded": 2}"#;
-        let (together, stepped) = (run(&case, true, 3, shared), run(&case, false, 3, shared));
-        prop_assert_eq!(format!("{:?}", together.columns), format!("{:?}", stepped.columns));
-        if case.until.is_none() {
-            let (alone, served) = (run(&case, true, 3, "null"), &together.columns);
-            prop_assert_eq!(&alone.columns.status, &served.status);
-            prop_assert_eq!(&alone.columns.generated_tokens, &served.generated_tokens);
+        let group = |members: &str| {
+            format!(r#"{{"members": {members}, "shared": {{"at": [1, 100], "ticks": [3, 40]}}, "padded": 2}}"#)
+        };
+        for groups in [group("[0, 1, 2]"), group("[2, 0]"), format!("{}, {}", group("[1]"), group("[0, 2]"))] {
+            let groups = format!("[{groups}]");
+            let (together, stepped) = (run(&case, true, 3, &groups), run(&case, false, 3, &groups));
+            prop_assert_eq!(format!("{:?}", together.columns), format!("{:?}", stepped.columns));
+            if case.until.is_none() {
+                let (alone, served) = (run(&case, true, 3, "null"), &together.columns);
+                prop_assert_eq!(&alone.columns.status, &served.status);
+                prop_assert_eq!(&alone.columns.generated_tokens, &served.generated_tokens);
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from search.draw import monitors, pipelines, rules, speculation, stages, step_limits, tiers
 from search.draw.costs import curve
 from search.draw.expressions import Wire
@@ -55,7 +57,7 @@ def cluster(source: Source) -> Wire:
         else None,
         "links": source.maybe(0.5, lambda: network(source, count)),
         "pace": None if piped else source.maybe(0.5, lambda: pace(source)),
-        "lockstep": None if piped else source.maybe(0.1, lambda: lockstep(source)),
+        "lockstep": None if piped else source.maybe(0.15, lambda: groups(source, count)),
         "until": source.maybe(0.2, lambda: source.ticks(0, 800)),
         "sample": source.maybe(0.3, lambda: sample(source)),
     }
@@ -67,11 +69,18 @@ def cluster(source: Source) -> Wire:
     leave = moves or watched or drawn["handover"] is not None
     for one in fleet if leave else ():
         speculation.stay(source, one)
-    if not (tiered or piped or moves or watched or drawn["handover"] or drawn["pace"]) and source.chance(0.2):
-        drawn["lockstep"] = {**lockstep(source), "balance": balance(source)}
-        for one in fleet:
-            stages.hold_prompts(source, one)
-            one["scheduler"] |= {"prompt_batch": None, "admission": {"kind": "wait"}}
+    # Prompts wait for those of other instances where requests stay, or are handed over.
+    handed = drawn["handover"] is not None
+    if (handed or not (moves or watched)) and not (tiered or piped or drawn["pace"]) and source.chance(0.2):
+        drawn["lockstep"] = groups(source, count)
+        for group in drawn["lockstep"]:
+            if source.chance(0.8):
+                group["balance"] = balance(source)
+            balanced = "balance" in group or source.chance(0.1)
+            for member in group["members"] if balanced else ():
+                one = fleet[member] = deepcopy(fleet[member])
+                stages.hold_prompts(source, one)
+                one["scheduler"] |= {"prompt_batch": None, "admission": {"kind": "wait"}}
     stays = not (moves or watched or drawn["lockstep"] or drawn["handover"] or drawn["pace"])
     if piped and (stays or source.chance(0.03)):
         for one in fleet:
@@ -125,10 +134,21 @@ def sample(source: Source) -> Wire:
     return {"every": source.ticks(1, 60), "most": source.pick((2, 5, 64, 10_000))}
 
 
-def lockstep(source: Source) -> Wire:
-    return {"shared": curve(source), "padded": source.pick((0, 1, 8, 64))}
+def groups(source: Source, count: int) -> list[Wire]:
+    """Draw the instances that step together: all, or groups of some of them."""
+    places = [0] * count if source.chance(0.5) else [source.whole(0, 2) for _ in range(count)]
+    return [
+        {
+            "members": [index for index, place in enumerate(places) if place == number],
+            "shared": curve(source),
+            "padded": source.pick((0, 1, 8, 64)),
+            **({"prompts": source.ticks(1, 60)} if source.chance(0.2) else {}),
+        }
+        for number in (0, 1)
+        if number in places
+    ]
 
 
 def balance(source: Source) -> Wire:
-    """Draw for how long prompts wait until every instance has one."""
+    """Draw for how long prompts wait until every member has one."""
     return {"timeout_steps": source.pick((1, 2, 3, 5, 20)), "gather_steps": source.pick((0, 0, 1, 2, 4))}

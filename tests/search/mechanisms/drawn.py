@@ -41,8 +41,7 @@ def drawn(case: Case) -> set[str]:
     for name in ("links", "pace", "lockstep", "sample"):
         if config.get(name) is not None:
             found.add(name)
-    if (config.get("lockstep") or {}).get("balance"):
-        found.add("lockstep: balance")
+    found |= set(_of_groups(config))
     found |= set(_of_handover(config))
     for name, value in (config.get("routers") or {}).items():
         if name != "seed" and value not in (None, 1):
@@ -54,6 +53,19 @@ def drawn(case: Case) -> set[str]:
     found.add(f"instances: {len(config['instances'])}")
     found |= set(_of_requests(case))
     return found
+
+
+def _of_groups(config: Wire) -> Iterator[str]:
+    """Yield what the instances have that step together."""
+    groups = config.get("lockstep") or []
+    members = sum(len(group["members"]) for group in groups)
+    if len(groups) > 1:
+        yield "lockstep: groups"
+    if groups and members < len(config["instances"]):
+        yield "lockstep: others alone"
+    for name in ("balance", "prompts"):
+        if any(group.get(name) for group in groups):
+            yield f"lockstep: {name}"
 
 
 def _of_scale(action: Wire) -> Iterator[str]:

@@ -88,14 +88,25 @@ def _without(config: Wire) -> Iterator[tuple[str, Wire]]:
     for name in IN_CONFIG:
         if config.get(name, SIMPLE[name]) != SIMPLE[name]:
             yield name, {**config, name: SIMPLE[name]}
-    if (config.get("lockstep") or {}).get("balance"):
-        yield "lockstep: balance", {**config, "lockstep": {**config["lockstep"], "balance": None}}
+    yield from _plainer_groups(config)
     for name, value in (config.get("handover") or {}).items():
         if value != SIMPLE[name]:
             yield f"handover: {name}", {**config, "handover": {**config["handover"], name: SIMPLE[name]}}
     for name in ("decode_on_arrival", "on_prefilled", "on_answering", "every"):
         if config["routing"].get(name):
             yield name, {**config, "routing": {**config["routing"], name: SIMPLE[name]}}
+
+
+def _plainer_groups(config: Wire) -> Iterator[tuple[str, Wire]]:
+    """Yield configurations whose groups that step together lack one mechanism each, and its name."""
+    groups = config.get("lockstep") or []
+    for name, plain in (("balance", None), ("prompts", 0)):
+        if any(group.get(name) for group in groups):
+            without = [{**group, name: plain} for group in groups]
+            yield f"lockstep: {name}", {**config, "lockstep": without}
+    if len(groups) > 1:
+        every = {**groups[0], "members": list(range(len(config["instances"])))}
+        yield "lockstep: groups", {**config, "lockstep": [every]}
 
 
 def _changed(config: Wire, name: str, change: Callable[[Wire], Wire]) -> Iterator[tuple[str, Wire]]:

@@ -10,11 +10,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from paceline import Cluster, Instance, Trace, policies, replay
-from paceline.deployment import Balance
-from paceline.errors import ConfigError
+from paceline import Cluster, Instance, Result, Trace, policies, replay
+from paceline.cost import Roofline
+from paceline.deployment import Balance, Lockstep
+from paceline.errors import ConfigError, PolicyError
 from paceline.kernels import Shape
 from paceline.model import Model
+from paceline.policy import round_robin
 from paceline.testing import check
 from paceline.validation import read_run, validate
 from paceline.validation.prediction import cost_of
@@ -240,7 +242,92 @@ def test_a_cluster_in_lockstep_is_of_equal_ranks(tmp_path: Path) -> None:
     assert Cluster.from_toml(cluster.to_toml()) == cluster
     balanced = replace(cluster, balance=Balance(timeout_steps=60, gather_steps=2))
     assert Cluster.from_toml(balanced.to_toml()) == balanced
-    with pytest.raises(ConfigError, match="with a Table of data_parallel 3, was 2"):
+    with pytest.raises(ConfigError, match="with a Table or a Roofline of data_parallel 3, was 2"):
         Cluster(3 * [instance], lockstep=True)
-    with pytest.raises(ConfigError, match=r"prompt_step_s of instances in lockstep must be 0.*was 0\.1"):
-        Cluster(2 * [replace(instance, prompt_step_s=0.1)], lockstep=True)
+
+
+def test_groups_are_of_equal_ranks_and_share_no_instance(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", MIXTURE, ENGINE, moe=experts(2, 8))
+    instance = Instance(cost=cost_of(read_run(folder)), num_blocks=1000, max_model_len=4096)
+    groups = [Lockstep([0, 1]), Lockstep(range(3, 5), balance=Balance(timeout_steps=60))]
+    cluster = Cluster(5 * [instance], lockstep=groups)
+    assert cluster.groups == tuple(groups)
+    assert Cluster.from_toml(cluster.to_toml()) == cluster
+    assert Cluster(2 * [instance], lockstep=True).groups == (Lockstep([0, 1]),)
+    assert Cluster(2 * [instance]).groups == Cluster(2 * [instance], lockstep=[]).groups == ()
+    refused = {
+        "group 0 .* must be equal, with a Table or a Roofline of data_parallel 3, was 2": [
+            Lockstep([0, 1, 2])
+        ],
+        "group 1 .* must be in no other group, but instance 1 is": [Lockstep([0, 1]), Lockstep([1, 2])],
+        "group 0 .* must be indexes of its 5 instances": [Lockstep([4, 5])],
+    }
+    for said, wrong in refused.items():
+        with pytest.raises(ConfigError, match=said):
+            Cluster(5 * [instance], lockstep=wrong)
+    other = replace(instance, num_blocks=900)
+    with pytest.raises(ConfigError, match=r"group 0 .* must be equal"):
+        Cluster([instance, other], lockstep=[Lockstep([0, 1])])
+    with pytest.raises(ConfigError, match="members of a Lockstep must be indexes"):
+        Lockstep([1, 1])
+    with pytest.raises(ConfigError, match="a group has its own"):
+        Cluster(5 * [instance], lockstep=groups, balance=Balance(timeout_steps=60))
+
+
+def apart(folder: Path, requests: list[tuple[float, int, int]], **fields: Any) -> Result:
+    """Replay requests on two instances that prefill and one that decodes, each of two ranks."""
+    table = replace(cost_of(read_run(make_run(folder, MIXTURE, ENGINE, moe=experts(2, 8)))), overhead_s=0.0)
+    instance = Instance(cost=table, num_blocks=1000, max_model_len=4096, **fields)
+    groups = [Lockstep([0, 1]), Lockstep([2, 3]), Lockstep([4, 5])]
+    one = policies.vllm(max_num_seqs=1, max_num_batched_tokens=64, async_scheduling=False).scheduler
+    policy = policies.disaggregated(prefill=4, decode=2, scheduler=one)
+    policy = replace(policy, on_arrival=round_robin(within="prefill"))
+    arrivals, prompts, outputs = zip(*requests, strict=True)
+    trace = Trace.from_columns(
+        arrival=[1e-6 * at for at in arrivals], prompt_tokens=list(prompts), output_tokens=list(outputs)
+    )
+    result = replay(trace, Cluster(6 * [instance], lockstep=groups), policy)
+    check(result)
+    return result
+
+
+def test_requests_are_handed_from_one_group_to_another(tmp_path: Path) -> None:
+    """Rows 0 and 1 are on both ranks of a group, row 2 on the next, whose other rank has no request."""
+    result = apart(tmp_path / "run", [(0, 32, 3), (0, 2, 3), (0, 16, 1)])
+    ttft, e2e = (result.requests[name].cast(float).to_numpy() * 1e6 for name in ("ttft", "e2e"))
+    assert ttft[0] == ttft[1] == pytest.approx(alone_us(0) + shared_us(34), rel=1e-3)
+    assert ttft[2] == pytest.approx(alone_us(0) + shared_us(17), rel=1e-3)
+    assert result.requests["last_instance"].to_list()[:2] == [4, 5]
+    step = alone_us(1) + shared_us(2)
+    assert [e2e[row] - ttft[row] for row in (0, 1)] == pytest.approx([2 * step, 2 * step], rel=1e-3)
+
+
+def test_a_step_with_a_prompt_on_any_rank_lasts_for_its_launches(tmp_path: Path) -> None:
+    result = apart(tmp_path / "run", [(0, 32, 3), (0, 2, 3)], prompt_step_s=0.01)
+    assert result.requests["ttft"].cast(float).to_list() == pytest.approx([0.01, 0.01])
+    later = (result.requests["e2e"].cast(float) - result.requests["ttft"].cast(float)).to_numpy() * 1e6
+    assert later == pytest.approx(2 * [2 * (alone_us(1) + shared_us(2))], rel=1e-3)
+
+
+def test_a_group_that_a_roofline_prices_ends_with_its_slowest_rank() -> None:
+    """The rank with the long prompt counts the other one as having as many tokens, and both wait for it."""
+    priced = Roofline(expert_parallel=True, data_parallel=2)
+    instance = Instance(model="qwen3-30b-a3b", gpu="b200", cost=priced)
+    trace = Trace.from_columns(arrival=[0, 0], prompt_tokens=[500, 20], output_tokens=[1, 1])
+    policy = policies.vllm(routing="round_robin", async_scheduling=False)
+    alone, together = (
+        replay(trace, Cluster(2 * [instance], lockstep=lockstep), policy).requests["ttft"].cast(float)
+        for lockstep in (False, True)
+    )
+    assert alone[1] < alone[0]
+    assert together.to_list() == [alone[0], alone[0]]
+
+
+def test_a_group_has_one_scheduler(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", MIXTURE, ENGINE, moe=experts(2, 8))
+    instance = Instance(cost=cost_of(read_run(folder)), num_blocks=1000, max_model_len=4096)
+    few, many = (policies.vllm(max_num_seqs=most, async_scheduling=False).scheduler for most in (1, 9))
+    policy = policies.disaggregated(prefill=1, decode=1, scheduler=few, prefill_scheduler=many)
+    trace = Trace.from_columns(arrival=[0], prompt_tokens=[5], output_tokens=[2])
+    with pytest.raises(PolicyError, match=r"all instances that step together, was another .* \[0, 1\]"):
+        replay(trace, Cluster(2 * [instance], lockstep=True), policy)

@@ -82,13 +82,13 @@ def run(
     *,
     leap: bool,
     follow: Sequence[int] | None = None,
-    lockstep: Mapping[str, Any] | None = None,
+    lockstep: Sequence[Mapping[str, Any]] | None = None,
 ) -> _core.Outcome:
     """Replay requests under the rules of a policy; its scheduler is not used.
 
     Random ties of the rule for arrivals go to ``follow``, an instance for each
-    request, where it is among the equals. ``lockstep`` is what instances share that
-    step together, as the engine reads it.
+    request, where it is among the equals. ``lockstep`` has the groups of
+    instances that step together, as the engine reads them.
     """
     wire = policy.to_wire(instances=len(instances), ticks_per_s=TICKS_PER_S)
     if follow is not None:

@@ -69,7 +69,8 @@ def replayed(log: BalancerLog, rule: Rule, *, tells_before: bool, leap: bool) ->
     lockstep = None
     if config.stats == "lockstep":
         sync = {"every": _given("sync_interval", config.sync_interval), "first": tells_before}
-        lockstep = {"shared": {"at": [1], "ticks": [0]}, "padded": 0, "sync": sync}
+        members = list(range(config.engines))
+        lockstep = [{"members": members, "shared": {"at": [1], "ticks": [0]}, "padded": 0, "sync": sync}]
     outcome = run([engine] * config.engines, columns(log.requests), policy, leap=leap, lockstep=lockstep)
     return timed.decided(outcome)
 

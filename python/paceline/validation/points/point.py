@@ -134,12 +134,13 @@ class Server:
         """What a replay takes for granted that the data do not say; empty if nothing.
 
         The network between instances that prefill and that decode; and that ranks of attention have as many
-        tokens as each other in each step, where they step on their own here: those of instances apart, and
-        those of TensorRT-LLM of which no script says for how long prompts wait until all ranks have one
-        (``attention_dp_config.enable_balance``).
+        tokens as each other in each step, where they step on their own here: those of TensorRT-LLM of which
+        no script says for how long prompts wait until all ranks have one
+        (``attention_dp_config.enable_balance``). With prefill apart none wait: where prompts are computed, no
+        rank has a request that decodes, which is what ``_balance_adp_requests`` waits beside.
         """
-        ranks = max(self.data_parallel, self.prefilling.data_parallel) > 1
-        balance = ranks and (self.prefill > 0 or (self.engine == "trtllm" and not self.balance))
+        ranks = self.data_parallel > 1 and not self.prefill
+        balance = ranks and self.engine == "trtllm" and not self.balance
         parts = ("network",) * (self.network is not None) + ("balance",) * balance
         return " and ".join(parts)
 
@@ -225,9 +226,11 @@ class Point:
 
     def _load(self) -> str:
         """Return how requests are sent, or that prefill is apart, or what is assumed."""
-        assumed = self.server.assumed
+        server, assumed = self.server, self.server.assumed
         kind = self.workload.kind if not assumed else "ranks of attention"
-        kind = "prefill apart" if self.server.prefill else kind
+        if server.prefill:
+            ranks = max(server.data_parallel, server.prefilling.data_parallel) > 1
+            kind = "prefill apart, ranks of attention" if ranks else "prefill apart"
         return f"{kind}, {assumed} assumed" if assumed else kind
 
     def groups(self) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from typing import Literal
 from paceline import _check
 from paceline._arguments import typed
 from paceline.cost import Roofline
-from paceline.deployment import Balance, Cluster, Instance, Links, Medium, kv_memory
+from paceline.deployment import Balance, Cluster, Instance, Links, Lockstep, Medium, kv_memory
 from paceline.errors import ConfigError, FitError
 from paceline.hardware import Gpu
 from paceline.hosts import EngineHost, version_key
@@ -195,25 +195,39 @@ def cluster_of(
         If it cannot be built: no kernels, or no memory for KV.
     """
     try:
-        decodes = server.data_parallel * [_instance(server, cost, known)]
-        prefills: list[Instance] = []
-        if server.prefill:
-            prefills = server.prefilling.data_parallel * [_instance(server.prefilling, cost, known)]
+        pools = [(server.prefill, server.prefilling)] if server.prefill else []
+        pools.append((server.instances - server.prefill, server))
         port = Medium.load(server.network or "nvlink-h100").beside(server.tensor_parallel)
         links = Links(port=port) if server.prefill else None
-        # Ranks that step on their own count the others as having as many tokens; rooflines have no other way.
-        together = cost == "tables" and server.data_parallel > 1 and not server.assumed
-        instances = server.prefill * prefills + (server.instances - server.prefill) * decodes
-        balance = None
-        if together and server.balance is not None:
-            balance = Balance(timeout_steps=server.balance[0], gather_steps=server.balance[1])
-        cluster = Cluster(instances, links=links, lockstep=together, balance=balance)
+        instances: list[Instance] = []
+        groups: list[Lockstep] = []
+        for count, one in pools:
+            # A roofline counts other ranks as having as many tokens: so they have if prompts wait for them.
+            if cost == "tables" or one.balance is not None:
+                groups += _groups(one, count, len(instances))
+            instances += count * one.data_parallel * [_instance(one, cost, known)]
+        cluster = Cluster(instances, links=links, lockstep=tuple(groups))
         host = host_of(server, cost) if hosts else None
         return cluster if host is None else host.on(cluster)
     except FitError as error:
         raise Unserved(f"the weights leave no memory for KV, by {_RULES[server.engine]}'s rule") from error
     except ConfigError as error:
         raise Unserved(_in_few_words(str(error))) from error
+
+
+def _groups(server: Server, count: int, first: int) -> list[Lockstep]:
+    """Return the ranks of attention of so many instances, from ``first`` on, that step together.
+
+    The first ranks of all instances stand before the second ones, so that requests go to instances in turn.
+    Ranks that step on their own count the others as having as many tokens.
+    """
+    ranks = server.data_parallel
+    if ranks == 1 or "balance" in server.assumed:
+        return []
+    balance = None
+    if server.balance is not None:
+        balance = Balance(timeout_steps=server.balance[0], gather_steps=server.balance[1])
+    return [Lockstep(range(first + at, first + count * ranks, count), balance) for at in range(count)]
 
 
 def _instance(server: Server, cost: Cost, known: Mapping[tuple[str, str], Sequence[str]]) -> Instance:
@@ -311,12 +325,16 @@ def policy_of(server: Server) -> Policy:
         # Requests are handed over, so that all tokens count as steps end.
         decodes = replace(one.scheduler, drop_unseen=False)  # type: ignore[type-var]  # one, not by pool
         prefills = _one_instance(replace(server, max_num_seqs=None)).scheduler
-        return disaggregated(
+        apart = disaggregated(
             prefill=server.prefill * server.prefilling.data_parallel,
             decode=(server.instances - server.prefill) * server.data_parallel,
             scheduler=decodes,  # type: ignore[arg-type]
             prefill_scheduler=replace(prefills, drop_unseen=False),  # type: ignore[type-var, arg-type]
         )
+        if server.engine != "trtllm":
+            return apart
+        first, then = (pick(min=inst.requests, within=pool) for pool in ("prefill", "decode"))
+        return replace(apart, on_arrival=first, on_prefilled=then)
     if server.data_parallel > 1:
         return replace(one, on_arrival="round_robin" if server.balance is None else pick(min=inst.requests))
     if server.instances > 1:

@@ -6,7 +6,7 @@ use super::pipeline::PipelineConfig;
 use super::scheduler::SchedulerConfig;
 use super::speculation::SpeculationConfig;
 use super::tier::TierConfig;
-use crate::cost::{Cost, Curve, Traffic};
+use crate::cost::{Cost, Traffic};
 use crate::time::Ticks;
 
 /// How fast users read.
@@ -68,42 +68,4 @@ pub struct InstanceConfig {
 /// The default of `kv_layers`.
 fn one() -> u32 {
     1
-}
-
-/// The resources that instances share whose steps start together.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Lockstep {
-    /// Ticks of the part of a step that all instances share, by the tokens of all instances.
-    pub shared: Curve,
-    /// Up to this many tokens on one instance, every instance computes as many tokens as the one with the most.
-    pub padded: u64,
-    /// At which steps the instances agree whether to go on; `None`: no step is run if no instance has a request.
-    #[serde(default)]
-    pub sync: Option<Sync>,
-    /// When prompts wait until every instance has one; `None`: they do not.
-    #[serde(default)]
-    pub balance: Option<Balance>,
-}
-
-/// When instances that step together hold prompts back: until each has one that fits, so that all compute prompts in the
-/// same steps. An instance that has prompts and runs no request ends the wait of all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Balance {
-    /// The steps in which not every instance has a prompt, in a row, of which the last lets prompts pass.
-    pub timeout_steps: u64,
-    /// The steps for which prompts wait on, once every instance has one and runs requests.
-    pub gather_steps: u64,
-}
-
-/// The steps at which instances that step together agree whether to go on. Up to the next such step they step on, though
-/// none has a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sync {
-    /// Every so many steps.
-    pub every: u64,
-    /// Whether the first step is one of them.
-    pub first: bool,
 }

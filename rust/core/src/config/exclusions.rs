@@ -3,11 +3,28 @@
 //! Each pair is said once, in [`EXCLUSIONS`]. Conditions on one mechanism alone, and on the order of stages, are checked
 //! where the mechanism is configured.
 
+use std::ops::Deref;
+
 use super::{Admission, Allocation, Config, DraftSlots, InstanceConfig, Preemption, QueueOrder};
 use crate::error::Error;
 
+/// An instance of a configuration.
+#[derive(Clone, Copy)]
+struct Own<'a> {
+    index: usize,
+    config: &'a InstanceConfig,
+}
+
+impl Deref for Own<'_> {
+    type Target = InstanceConfig;
+
+    fn deref(&self) -> &InstanceConfig {
+        self.config
+    }
+}
+
 /// Whether an instance of a configuration has a mechanism.
-type Given = fn(&Config, &InstanceConfig) -> bool;
+type Given = fn(&Config, Own<'_>) -> bool;
 
 /// A mechanism that excludes others: whether an instance has it, and the words after "where" in a refusal.
 struct Other(Given, &'static str);
@@ -92,7 +109,7 @@ const NOT_WHOLE: Other = Other(
     |_, own| !own.scheduler.admits_whole_prompts(),
     "a step does not run all requests, then admit whole prompts in the order of arrival",
 );
-const TOGETHER: Other = Other(|config, _| config.lockstep.is_some(), "instances step together");
+const TOGETHER: Other = Other(|config, own| config.group_of(own.index).is_some(), "instances step together");
 const PACED: Other = Other(|config, _| config.pace.is_some(), "readers have a pace");
 const RELAYED: Other = Other(|config, _| config.routers.relay.is_some(), "reports are relayed");
 
@@ -130,8 +147,8 @@ const EXCLUSIONS: &[Exclusion] = &[
         must: ("must not hold prompts back for other instances (lockstep.balance)", "did so"),
         ..left_out(
             "scheduler",
-            |config, _| config.lockstep.as_ref().is_some_and(|lockstep| lockstep.balance.is_some()),
-            &[NOT_WHOLE, SWAPPED, CACHED, PASSED_OVER, MOVED, PACED, DRAFTED],
+            |config, own| config.group_of(own.index).is_some_and(|group| group.balance.is_some()),
+            &[NOT_WHOLE, SWAPPED, CACHED, PASSED_OVER, SENT_WITHOUT_OFFER, PACED, DRAFTED],
         )
     },
     Exclusion {
@@ -203,12 +220,13 @@ const EXCLUSIONS: &[Exclusion] = &[
 impl Config {
     /// Refuses the first setting of an instance beside which it has a mechanism that excludes the setting.
     pub(super) fn check_exclusions(&self) -> Result<(), Error> {
-        for (i, own) in self.instances.iter().enumerate() {
+        for (i, config) in self.instances.iter().enumerate() {
+            let own = Own { index: i, config };
             for Exclusion { field, must: (must, was), given, others, advice } in EXCLUSIONS {
                 if given(self, own)
                     && let Some(Other(_, words)) = others.iter().find(|other| other.0(self, own))
                 {
-                    let rule = format!("{must} where {words}, {was}{}", advice(own));
+                    let rule = format!("{must} where {words}, {was}{}", advice(config));
                     return Err(Error::config(format!("instances[{i}].{field}"), rule));
                 }
             }
@@ -221,7 +239,8 @@ impl Config {
 mod tests {
     use super::*;
     use crate::config::{
-        Handover, Pace, PipelineConfig, PrefixCacheConfig, PrefixTreeConfig, PromptBatch, ReserveConfig,
+        Balance, Handover, Lockstep, Pace, PipelineConfig, PrefixCacheConfig, PrefixTreeConfig, PromptBatch,
+        ReserveConfig,
     };
     use crate::engine::fixtures;
 
@@ -340,11 +359,10 @@ mod tests {
     #[test]
     fn prompts_wait_for_other_instances_only_where_they_are_whole() {
         let said = refusal(|config| {
-            let json = r#"{"shared": {"at": [1], "ticks": [0]}, "padded": 0,
-                           "balance": {"timeout_steps": 3, "gather_steps": 0}}"#;
-            config.lockstep = Some(serde_json::from_str(json).expect("a balance"));
+            let balance = Some(Balance { timeout_steps: 3, gather_steps: 0 });
+            config.lockstep = Some(vec![Lockstep { balance, ..fixtures::group(&[1]) }]);
         });
-        let expected = "instances[0].scheduler: must not hold prompts back for other instances (lockstep.balance) where a step \
+        let expected = "instances[1].scheduler: must not hold prompts back for other instances (lockstep.balance) where a step \
                         does not run all requests, then admit whole prompts in the order of arrival, did so";
         assert!(said.is_some_and(|said| said.contains(expected)));
     }

@@ -109,14 +109,7 @@ impl Config {
                 within(|| "routing.every.actions.live.last_blocks".into(), 0, MOST, last)?;
             }
         }
-        let padded = self.lockstep.as_ref().map_or(0, |lockstep| lockstep.padded);
-        within(|| "lockstep.padded".into(), 0, MOST, padded)?;
-        let sync = self.lockstep.as_ref().and_then(|lockstep| lockstep.sync);
-        within(|| "lockstep.sync.every".into(), 1, MOST, sync.map_or(1, |sync| sync.every))?;
-        let balance = self.lockstep.as_ref().and_then(|lockstep| lockstep.balance);
-        let steps = balance.map_or((1, 0), |balance| (balance.timeout_steps, balance.gather_steps));
-        within(|| "lockstep.balance.timeout_steps".into(), 1, MOST, steps.0)?;
-        within(|| "lockstep.balance.gather_steps".into(), 0, MOST, steps.1)
+        self.check_group_limits()
     }
 }
 

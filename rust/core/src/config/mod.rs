@@ -17,6 +17,7 @@ mod gauges;
 mod handover;
 mod limits;
 mod links;
+mod lockstep;
 mod nesting;
 mod pipeline;
 mod pools;
@@ -38,7 +39,7 @@ use serde::Deserialize;
 pub use accumulator::{Accumulator, Charged, Grouping, Lift};
 pub(crate) use accumulator::{MOST_ACCUMULATORS, UNITS};
 pub use clients::{Clients, Patience};
-pub use cluster::{Balance, InstanceConfig, Lockstep, Pace, Sync};
+pub use cluster::{InstanceConfig, Pace};
 pub(crate) use composition::MOST_KEYS;
 pub use entrance::{Entrance, Prediction};
 pub use eviction::{EvictionConfig, EvictionGroups};
@@ -47,6 +48,7 @@ pub(crate) use limits::MOST_BLOCK_TOKENS;
 #[cfg(test)]
 pub(crate) use links::{LEAST_RATE, MOST_RATE};
 pub use links::{Links, Pair, Port, Speed};
+pub use lockstep::{Balance, Lockstep, Sync};
 pub use pipeline::PipelineConfig;
 pub use pools::Leaving;
 pub use prompt_batch::PromptBatch;
@@ -107,9 +109,9 @@ pub struct Config {
     /// How fast users read; `None` if no metric and no policy needs it.
     #[serde(default)]
     pub pace: Option<Pace>,
-    /// The resources that the instances share if they start their steps together; `None` if each steps on its own.
+    /// The groups of instances that start their steps together; `None` if each steps on its own.
     #[serde(default)]
-    pub lockstep: Option<Lockstep>,
+    pub lockstep: Option<Vec<Lockstep>>,
     /// When the replay stops, if it stops before every request has finished.
     pub until: Option<Ticks>,
     /// Whether a run of equal steps is computed at once.
@@ -189,6 +191,7 @@ impl Config {
         {
             return Err(Error::config("pace", "must have an interval above 0, and first at least as long"));
         }
+        self.check_groups()?;
         self.check_exclusions()?;
         self.check_selections()?;
         self.check_ahead()?;

@@ -4,7 +4,7 @@ use super::cluster::Cluster;
 use super::known::Known;
 use super::router::{CALLBACK_INSTANCE_FIELDS, Router};
 use super::setup;
-use crate::config::{Config, Routers};
+use crate::config::{Config, Lockstep, Routers};
 use crate::metrics::{OptionalColumns, Recorder};
 use crate::policy::Routing;
 use crate::time::Ticks;
@@ -46,6 +46,12 @@ pub(crate) fn config(blocks: &[u64], routing: &str) -> Config {
         instances.join(",")
     );
     Config::from_json(text.as_bytes()).unwrap()
+}
+
+/// A group of these instances, whose steps share 10 ticks.
+pub(crate) fn group(members: &[usize]) -> Lockstep {
+    let shared = serde_json::from_str(r#"{"at": [1], "ticks": [10]}"#).unwrap();
+    Lockstep { members: members.to_vec(), shared, padded: 0, prompts: 0, sync: None, balance: None }
 }
 
 /// The trace of these requests.

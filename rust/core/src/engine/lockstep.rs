@@ -1,4 +1,4 @@
-//! Instances that start their steps together.
+//! Instances that start their steps together, in groups.
 //!
 //! The data-parallel ranks of a mixture of experts schedule on their own, but in every layer they exchange tokens for
 //! the experts that they share. So no rank starts a step before all ranks have ended theirs, and a step lasts as long
@@ -16,25 +16,33 @@
 use serde::{Deserialize, Serialize};
 
 use super::cluster::Cluster;
-use crate::config::{Balance, Lockstep, Sync};
+use crate::config::{Balance, Config, Lockstep, Sync};
 use crate::error::Error;
 use crate::instance::{Instance, Prospect};
 use crate::time::{NEVER, Ticks};
 
-/// Instances that step together, or each on its own.
+/// The groups of instances that step together, and the instances that step on their own.
 #[derive(Debug)]
 pub(super) struct LockedSteps {
-    /// The resources that they share; `None` if each steps on its own.
-    lockstep: Option<Lockstep>,
-    /// Steps since the instances began to step, each with at least one request at first.
+    groups: Vec<Group>,
+    /// The instances that are in no group, by index.
+    alone: Vec<usize>,
+}
+
+/// Instances that step together.
+#[derive(Debug)]
+struct Group {
+    /// The members in the order of their index, and the resources that they share.
+    rules: Lockstep,
+    /// Steps since the members began to step, each with at least one request at first.
     steps: u64,
     /// Steps so far.
     total: u64,
-    /// Whether the instances are in a step.
+    /// Whether the members are in a step.
     in_step: bool,
-    /// When the step ends in which no instance has a request; [`NEVER`] if they are in no such step.
+    /// When the step ends in which no member has a request; [`NEVER`] if they are in no such step.
     idle_until: Ticks,
-    /// How long prompts have waited for those of other instances.
+    /// How long prompts have waited for those of other members.
     waits: Waits,
 }
 
@@ -67,97 +75,119 @@ impl Waits {
 }
 
 crate::checkpoint::checkpointed!(LockedSteps {
+    parts: groups;
+    fixed: alone;
+});
+
+crate::checkpoint::checkpointed!(Group {
     values: steps, total, in_step, idle_until, waits;
-    fixed: lockstep;
+    fixed: rules;
 });
 
 impl LockedSteps {
-    /// Instances that are idle.
-    pub(super) fn new(lockstep: Option<Lockstep>) -> Self {
-        Self { lockstep, steps: 0, total: 0, in_step: false, idle_until: NEVER, waits: Waits::default() }
+    /// The groups of a configuration, idle.
+    pub(super) fn new(config: &Config) -> Self {
+        let alone = (0..config.instances.len()).filter(|&index| config.group_of(index).is_none());
+        Self { groups: config.groups().iter().map(Group::new).collect(), alone: alone.collect() }
     }
 
-    /// Whether they step together.
+    /// Whether any step together.
     pub(super) fn are_together(&self) -> bool {
-        self.lockstep.is_some()
+        !self.groups.is_empty()
     }
 
-    /// The number of the present step, of all that are taken together.
+    /// The number of the present step, of all that the first group takes: that of all instances where reports are relayed.
     pub(super) fn step(&self) -> u64 {
-        self.total
+        self.groups.first().map_or(0, |group| group.total)
     }
 
-    /// When the step ends in which no instance has a request; [`NEVER`] if they are in no such step.
+    /// When the first step ends in which no member of a group has a request; [`NEVER`] if none is in such a step.
     pub(super) fn idle_until(&self) -> Ticks {
-        self.idle_until
+        self.groups.iter().map(|group| group.idle_until).min().unwrap_or(NEVER)
     }
 
-    /// Whether a step ends at this moment: of any instance if each steps on its own, else the step of all.
+    /// Whether a step ends at this moment: of any instance if each steps on its own, else that of the first group.
     pub(super) fn step_ends(&self, cluster: &Cluster, now: Ticks) -> bool {
-        let idles = self.idle_until != NEVER && self.idle_until > now;
-        self.lockstep.is_none() || self.in_step && !idles && cluster.is_idle()
+        self.groups.first().is_none_or(|group| group.step_ends(cluster, now))
     }
 
-    /// Notes that a step has ended, if one has. At the steps at which the instances agree on that, they stop if none of
+    /// Notes the steps of groups that have ended. At the steps at which the members agree on that, they stop if none of
     /// them has a request.
     pub(super) fn end_step(&mut self, cluster: &Cluster, now: Ticks) {
-        if self.in_step {
-            self.end_common_step(cluster, now);
+        for group in &mut self.groups {
+            group.end_step(cluster, now);
         }
     }
 
-    /// See [`Self::end_step`].
+    /// Starts a step on all instances that have one to run, but for those of groups of which one is still in a step.
+    pub(super) fn start_steps(&mut self, cluster: &mut Cluster, now: Ticks) -> Result<(), Error> {
+        if self.groups.is_empty() {
+            cluster.tell(true, 0, false, now);
+            return cluster.start_steps(now);
+        }
+        for group in &mut self.groups {
+            group.start_step(cluster, now)?;
+        }
+        if self.alone.is_empty() { Ok(()) } else { cluster.start_steps_of(&self.alone, now) }
+    }
+}
+
+impl Group {
+    /// A group whose members are idle.
+    fn new(rules: &Lockstep) -> Self {
+        let mut rules = rules.clone();
+        rules.members.sort_unstable();
+        Self { rules, steps: 0, total: 0, in_step: false, idle_until: NEVER, waits: Waits::default() }
+    }
+
+    /// Whether the step of all members ends at this moment.
+    fn step_ends(&self, cluster: &Cluster, now: Ticks) -> bool {
+        let idles = self.idle_until != NEVER && self.idle_until > now;
+        self.in_step && !idles && cluster.are_idle(&self.rules.members)
+    }
+
+    /// See [`LockedSteps::end_step`].
     #[inline(never)]
-    fn end_common_step(&mut self, cluster: &Cluster, now: Ticks) {
+    fn end_step(&mut self, cluster: &Cluster, now: Ticks) {
         if !self.step_ends(cluster, now) {
             return;
         }
         (self.in_step, self.idle_until) = (false, NEVER);
         (self.steps, self.total) = (self.steps + 1, self.total + 1);
         let agrees = |sync: Sync| self.steps.is_multiple_of(sync.every) || sync.first && self.steps == 1;
-        let sync = self.lockstep.as_ref().and_then(|lockstep| lockstep.sync);
-        if sync.is_none_or(agrees) && !cluster.has_requests() {
+        if self.rules.sync.is_none_or(agrees) && !cluster.have_requests(&self.rules.members) {
             self.steps = 0;
         }
     }
 
-    /// Starts a step on all instances that have one to run, unless they step together and one is still in a step.
-    pub(super) fn start_steps(&mut self, cluster: &mut Cluster, now: Ticks) -> Result<(), Error> {
-        if self.lockstep.is_some() {
-            return self.start_together(cluster, now);
-        }
-        cluster.tell(true, 0, false, now);
-        cluster.start_steps(now)
-    }
-
-    /// See [`Self::start_steps`].
+    /// Starts a step on all members that have one to run, unless one is still in a step.
     #[inline(never)]
-    fn start_together(&mut self, cluster: &mut Cluster, now: Ticks) -> Result<(), Error> {
-        let Some(lockstep) = &self.lockstep else { return Ok(()) };
-        if self.idle_until != NEVER || !cluster.is_idle() {
+    fn start_step(&mut self, cluster: &mut Cluster, now: Ticks) -> Result<(), Error> {
+        let Lockstep { members, shared, padded, prompts, sync, balance } = &self.rules;
+        if self.idle_until != NEVER || !cluster.are_idle(members) {
             return Ok(());
         }
         cluster.sort_free();
         cluster.tell(true, self.total, true, now);
-        let waits = match lockstep.balance {
+        let waits = match balance {
             None => self.waits,
             Some(rule) => {
-                let (held, waits) = self.waits.next(rule, cluster.prospects(now));
-                cluster.hold_prompts(held);
+                let (held, waits) = self.waits.next(*rule, cluster.prospects(members, now));
+                cluster.hold_prompts(members, held);
                 waits
             }
         };
-        cluster.start_steps(now)?;
-        let instances = cluster.instances();
-        let tokens = instances.iter().map(|instance| instance.step_tokens().unwrap_or(1));
-        let shared = lockstep.shared.at(computed_tokens(tokens, lockstep.padded));
-        if let Some(own) = instances.iter().filter_map(Instance::step_ticks).max() {
+        cluster.start_steps_of(members, now)?;
+        let instances = || members.iter().map(|&index| cluster.instance(index));
+        let tokens = instances().map(|instance| instance.step_tokens().unwrap_or(1));
+        let shared = shared.at(computed_tokens(tokens, *padded));
+        if let Some(own) = instances().filter_map(Instance::step_ticks).max() {
+            let least = if instances().any(Instance::step_has_prompts) { *prompts } else { 0 };
             (self.in_step, self.waits) = (true, waits);
-            return cluster.stretch_steps(own.saturating_add(shared), now);
+            return cluster.stretch_steps(members, own.saturating_add(shared).max(least), now);
         }
-        if lockstep.sync.is_some() && self.steps > 0 {
-            let own =
-                instances.iter().map(|instance| instance.settings().predicted_prefill(1)).max().unwrap_or(0);
+        if sync.is_some() && self.steps > 0 {
+            let own = instances().map(|instance| instance.settings().predicted_prefill(1)).max().unwrap_or(0);
             self.in_step = true;
             self.idle_until = now.saturating_add(own).saturating_add(shared);
         }
@@ -235,16 +265,15 @@ mod tests {
     fn a_prompt_that_no_other_instance_joins_runs_in_the_last_step_that_is_counted() {
         use crate::config::Stage;
         use crate::engine::event_loop::Simulation;
-        use crate::engine::fixtures::{config, row, trace};
+        use crate::engine::fixtures::{config, group, row, trace};
 
         let mut config = config(&[10, 10], r#"{"on_arrival": {"rule": "round_robin"}}"#);
         for instance in &mut config.instances {
             let Some(Stage::Admit { chunked, .. }) = instance.scheduler.stages.last_mut() else { panic!() };
             *chunked = false;
         }
-        let shared = serde_json::from_str(r#"{"at": [1], "ticks": [10]}"#).unwrap();
         let balance = Some(Balance { timeout_steps: 3, gather_steps: 0 });
-        config.lockstep = Some(Lockstep { shared, padded: 0, sync: None, balance });
+        config.lockstep = Some(vec![Lockstep { balance, ..group(&[0, 1]) }]);
         // Both instances decode from 130 on, in steps of 111 ticks. Those at 130, 241 and 352 lack a prompt; the third of
         // them runs that of 150, of 10 tokens beside a decode.
         let mut simulation =
@@ -258,14 +287,13 @@ mod tests {
     #[test]
     fn an_arrival_in_a_step_without_requests_waits_for_its_end() {
         use crate::engine::event_loop::Simulation;
-        use crate::engine::fixtures::{config, row, trace};
+        use crate::engine::fixtures::{config, group, row, trace};
 
         // Two instances agree at every third step whether to go on. A step takes 100 ticks, one a token, and 10 for the
         // part that they share.
         let mut config = config(&[10, 10], r#"{"on_arrival": {"rule": "fewest_requests"}}"#);
-        let shared = serde_json::from_str(r#"{"at": [1], "ticks": [10]}"#).unwrap();
         let sync = Some(Sync { every: 3, first: false });
-        config.lockstep = Some(Lockstep { shared, padded: 0, sync, balance: None });
+        config.lockstep = Some(vec![Lockstep { sync, ..group(&[0, 1]) }]);
         // The first request takes one step, until 130. The second arrives in the step without requests that follows,
         // which ends at 130 + 111, and nothing else happens until then.
         let mut simulation = Simulation::new(&config, trace(&[row(0, 20, 1), row(200, 30, 1)])).unwrap();

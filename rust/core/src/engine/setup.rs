@@ -119,7 +119,7 @@ impl Simulation {
             arrivals,
             phase_routing: PhaseRouting::new(routing.on_prefilled, routing.on_answering),
             migrations,
-            locked: LockedSteps::new(config.lockstep.clone()),
+            locked: LockedSteps::new(config),
             sampling: Sampling::new(config.sample, count),
             clock: 0,
             reported: false,
@@ -144,7 +144,7 @@ struct Sent {
 /// The kinds of events that a configuration allows.
 fn can_happen(config: &Config, known: &Known, sent: Sent) -> CanHappen {
     let routing = &config.routing;
-    let together = config.lockstep.is_some() || known.is_reported();
+    let together = !config.groups().is_empty() || known.is_reported();
     let flips = sent.outside && !config.leaving.is_empty();
     let shares = config.shares_stores();
     CanHappen {
@@ -210,7 +210,7 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
         config.routing.looks_at(&test) || of_its_own().any(|expr| expr.looks_at(&test))
     };
     ObservedFields {
-        leap: config.leap && config.lockstep.is_none() && config.routers.relay.is_none(),
+        leap: config.leap && config.group_of(index).is_none() && config.routers.relay.is_none(),
         pace: config.pace,
         on_pace: reads(InstField::AnsweringOnPace),
         slack: config.routing.looks_at_request(&|field| field == ReqField::SlackS),

@@ -221,6 +221,11 @@ impl Instance {
         self.queues.hold_together(held);
     }
 
+    /// Whether the step in progress computes prompt tokens.
+    pub(crate) fn step_has_prompts(&self) -> bool {
+        self.run.step_has_prompts()
+    }
+
     /// Ticks that the step in progress takes.
     pub(crate) fn step_ticks(&self) -> Option<Ticks> {
         self.run.step_ticks()

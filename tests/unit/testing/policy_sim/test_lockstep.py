@@ -13,7 +13,7 @@ def test_all_steps_last_as_long_as_the_slowest_and_what_they_share() -> None:
     """
     parts = [instance(step=10, token=1) for _ in range(3)]
     shared = {"at": [1, 2], "ticks": [2, 4]}
-    config = {**cluster(*parts), "lockstep": {"shared": shared, "padded": 0}}
+    config = {**cluster(*parts), "lockstep": [{"members": [0, 1, 2], "shared": shared, "padded": 0}]}
     requests = [TraceRequest(0, 4, 2), TraceRequest(0, 8, 1), TraceRequest(3, 1, 1)]
     outcome = replay(config, requests)
     first = 18 + 2 * (4 + 8 + 1)  # the idle instance takes part with one token
@@ -26,6 +26,18 @@ def test_all_steps_last_as_long_as_the_slowest_and_what_they_share() -> None:
 def test_small_steps_are_padded_to_the_one_with_most_tokens() -> None:
     parts = [instance(step=10) for _ in range(2)]
     shared = {"at": [1, 2], "ticks": [2, 4]}
-    config = {**cluster(*parts), "lockstep": {"shared": shared, "padded": 8}}
+    config = {**cluster(*parts), "lockstep": [{"members": [0, 1], "shared": shared, "padded": 8}]}
     outcome = replay(config, [TraceRequest(0, 8, 1)])
     assert outcome.requests[0].token_times == [10 + 2 * 16]
+
+
+def test_a_group_goes_on_while_another_is_in_a_step() -> None:
+    """Instances 0 and 2 take 10, and 3 for each token of both; instance 1 takes 10, whatever they do."""
+    groups = [{"members": [2, 0], "shared": {"at": [1, 2], "ticks": [3, 6]}, "padded": 0, "prompts": 40}]
+    config = {**cluster(*3 * [instance(step=10)]), "lockstep": groups}
+    requests = [TraceRequest(0, 4, 2), TraceRequest(0, 8, 3), TraceRequest(2, 1, 1)]
+    outcome = replay(config, requests)
+    # Five tokens would take 25: a step with a prompt takes 40.
+    assert outcome.requests[0].token_times == [40, 80]
+    assert outcome.requests[1].token_times == [10, 20, 30]
+    assert outcome.requests[2].token_times == [80]

@@ -305,18 +305,32 @@ def test_instances_that_prefill_are_split_in_a_way_of_their_own(tmp_path: Path) 
     # One instance of four GPUs and three of eight.
     assert (point.server.gpus, point.server.instances) == (28, 4)
     assert (point.server.tensor_parallel, point.server.prefilling.data_parallel) == (8, 4)
-    assert point.groups()["load"] == "prefill apart, network and balance assumed"
+    assert point.groups()["load"] == "prefill apart, ranks of attention, network assumed"
 
 
-@pytest.mark.parametrize(("prompt", "expected"), [(1024, 8192), (16384, 16384 + 256 + 64)])
-def test_instances_apart_take_a_prompt_and_no_less_than_the_engines_own_tokens_a_step(
-    prompt: int, expected: int, tmp_path: Path
+@pytest.mark.parametrize(
+    ("prompt", "precision", "expected"),
+    [(1024, "fp8", 16384), (8192, "fp8", 8320), (8192, "fp4", 16640), (16384, "fp8", 16384 + 256 + 64)],
+)
+def test_instances_apart_take_the_prompts_of_their_recipes_in_a_step(
+    prompt: int, precision: str, expected: int, tmp_path: Path
+) -> None:
+    # srt-slurm's ctx1_gen1_dep8_batch512 and ctx1_gen4_tep8_batch16; of other lengths, what a prompt needs.
+    apart = {"disagg": True, "framework": "dynamo-trt", "decode_tp": 8, "decode_ep": 8, "isl": prompt}
+    load = {"hardware": "gb200", "model": "deepseek-r1", "precision": precision, "conc": 256}
+    ranks = {"prefill_tp": 4, "prefill_dp_attention": True}
+    write(tmp_path / "a.csv", [{**samples.INFERENCEX, **apart, **load, **ranks}])
+    assert only_point(tmp_path).server.max_num_batched_tokens == expected
+
+
+def test_instances_apart_without_ranks_have_no_less_than_the_engines_own_tokens_a_step(
+    tmp_path: Path,
 ) -> None:
     # TensorRT-LLM's default of max_num_tokens; experts dealt out have the script's tokens in one place only.
-    apart = {"disagg": True, "framework": "dynamo-trt", "decode_tp": 8, "decode_ep": 8, "isl": prompt}
+    apart = {"disagg": True, "framework": "dynamo-trt", "decode_tp": 8, "decode_ep": 8, "isl": 1024}
     load = {"hardware": "gb200", "model": "deepseek-r1", "precision": "fp8", "conc": 256}
     write(tmp_path / "a.csv", [{**samples.INFERENCEX, **apart, **load}])
-    assert only_point(tmp_path).server.max_num_batched_tokens == expected
+    assert only_point(tmp_path).server.max_num_batched_tokens == 8192
 
 
 def test_a_recipe_says_how_gpus_share_attention_where_data_have_a_split_of_one(tmp_path: Path) -> None:

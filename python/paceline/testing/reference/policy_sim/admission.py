@@ -97,7 +97,7 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
         received = next_received(state) if seated else None
         if state.tier is not None:
             passed += [one for one in state.tier.loading if state.tier.is_loading(one) and one not in passed]
-        request = received or next((one for one in state.queue.in_order if one not in passed), None)
+        request = received or _next_queued(state, step, passed)
         if request is None:
             seated = _has_seat(state, step, count_decodes=seats) and not passed
             if seated and len(step.admitted) == admitted and _add_quanta(state):
@@ -143,6 +143,12 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
         loaded = offered.loaded // state.settings.block_tokens
         if not charge_admitted(state, step, request, offered.tokens, unheld + loaded):
             return
+
+
+def _next_queued(state: State, step: Step, passed: list[Request]) -> Request | None:
+    """Return the request that is admitted next of those without KV here; none where prompts wait."""
+    queued = [] if step.received_alone else state.queue.in_order
+    return next((one for one in queued if one not in passed), None)
 
 
 def _opens(state: State, step: Step, *, count_decodes: bool) -> bool:

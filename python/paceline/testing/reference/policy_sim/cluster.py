@@ -17,7 +17,7 @@ from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.gauges import GaugeReadings
 from paceline.testing.reference.policy_sim.handover import Incoming
 from paceline.testing.reference.policy_sim.links import Links
-from paceline.testing.reference.policy_sim.lockstep import Balance, idle_ticks, ticks_together
+from paceline.testing.reference.policy_sim.lockstep import Group
 from paceline.testing.reference.policy_sim.moves import Traffic
 from paceline.testing.reference.policy_sim.outcome import Outcome
 from paceline.testing.reference.policy_sim.pacing import Pace
@@ -104,11 +104,9 @@ class Cluster:
             for place, action in enumerate(monitor["actions"])
             if (kind := action["action"]) in ("scale", "gauge")
         }
-        self.lockstep: dict[str, Any] | None = config.get("lockstep")
-        self.balance = Balance((self.lockstep or {}).get("balance"))
-        self._steps_together = self._step = 0
-        self._in_step = False
-        self._idle_until: int | None = None
+        self.groups = [Group(group, replicas) for group in config.get("lockstep") or []]
+        together = {replica for group in self.groups for replica in group.members}
+        self.alone = [replica for replica in replicas if replica not in together]
         self._reported = False
         self.pace = pace
         self.replicas = replicas
@@ -154,8 +152,7 @@ class Cluster:
         times += [at for at, _ in self.patience.due]
         if self.routers.give_up_after is not None:
             times += [request.spec.arrival + self.routers.give_up_after for request in self.held]
-        if self._idle_until is not None:
-            times.append(self._idle_until)
+        times += [group.idle_until for group in self.groups if group.idle_until is not None]
         reported = self.routers.every is not None
         if not times and not (self.held and reported):
             raise Stuck(f"at {self.outcome.end}: requests wait and none can run")
@@ -231,9 +228,12 @@ class Cluster:
         self._tell_clients(now)
         self.roles.settle(now)
         self.roles.end_delays(now)
-        for replica in self.replicas if self._common_step_ends(now) else ended:
+        # Where instances tell a relay, all are in one group, or none is.
+        common = self.groups[:1] if any(group.step_ends(now) for group in self.groups[:1]) else []
+        for replica in self.replicas if common else ended:
             self.routers.tell(replica, self._step, now)
-        self._end_common_step(now)
+        for group in self.groups:
+            group.end_step(now)
         relay, every = self.routers.relay, self.routers.every
         due = every is not None and now > 0 and now % every == 0 if relay is None else relay.due <= now
         self._reported = due
@@ -438,25 +438,6 @@ class Cluster:
             if self.routers.relay is not None and self.routers.relay.before and replica.step is None:
                 self.routers.tell(replica, self._step, now)
 
-    def _common_step_ends(self, now: int) -> bool:
-        """Whether the step of instances in lockstep ends at a moment, which may be one without requests."""
-        ends = self._idle_until is None or self._idle_until <= now
-        return self._in_step and ends and not any(one.step for one in self.replicas)
-
-    def _end_common_step(self, now: int) -> None:
-        """End a step of instances in lockstep; where they agree on that, they stop if none has a request."""
-        if not self._common_step_ends(now):
-            return
-        self._in_step, self._idle_until = False, None
-        self._steps_together += 1
-        self._step += 1
-        sync = (self.lockstep or {}).get("sync")
-        agrees = sync is None or self._steps_together % sync["every"] == 0
-        if sync is not None and sync["first"] and self._steps_together == 1:
-            agrees = True
-        if agrees and not any(one.requests for one in self.replicas):
-            self._steps_together = 0
-
     def _start_steps(self, now: int) -> None:
         """Start steps; again where KV was read at once, since its source has more blocks now."""
         self._start_each(now)
@@ -478,23 +459,20 @@ class Cluster:
                 self.books.token(request, replica.index)
         self.roles.settle(now)
 
+    @property
+    def _step(self) -> int:
+        """The steps that all instances have taken together."""
+        return self.groups[0].number if self.groups else 0
+
     def _start_each(self, now: int) -> None:
-        if self.lockstep is None:
+        groups = [group for group in self.groups if group.may_start]
+        if groups or not self.groups:
             self._tell_before(now)
-            for replica in self.replicas:
+        for group in groups:
+            group.hold(now)
+            for replica in group.members:
                 self._form(replica, now)
-                replica.begin(now)
-        elif self._idle_until is None and not any(replica.step for replica in self.replicas):
-            self._tell_before(now)
-            self.balance.hold(self.replicas, now)
-            for replica in self.replicas:
-                self._form(replica, now)
-            ticks = ticks_together(self.lockstep, self.replicas)
-            for replica in self.replicas:
-                replica.begin(now, ticks)
-            if ticks is not None:
-                self._in_step = True
-                self.balance.count()
-            elif self.lockstep.get("sync") is not None and self._steps_together > 0:
-                self._in_step = True
-                self._idle_until = now + idle_ticks(self.lockstep, self.replicas)
+            group.begin(now)
+        for replica in self.alone:
+            self._form(replica, now)
+            replica.begin(now)

@@ -12,18 +12,22 @@ __all__ = ["has_prompt", "holds_prompts"]
 
 def has_prompt(state: State, step: Step) -> bool:
     """Whether a queued prompt fits into a step beside the requests in the batch, before these take blocks."""
-    step.left = max(step.budget - state.admitted, 0)
-    return bool(_fitting(state, step))
+    received = len(state.incoming.received)
+    step.left = max(step.budget - state.admitted - received, 0)
+    return bool(_fitting(state, step, received))
 
 
 def holds_prompts(state: State, step: Step) -> bool:
-    """Whether the prompts that a step could admit are held back; it is counted if so."""
+    """Whether the stage that admits is left out, as the prompts of a step are held back; it is counted if so.
+
+    For other instances, prompts alone are held back, and not requests whose KV has been received.
+    """
     rule, decodes = state.settings.prompt_batch, step.budget - step.left
     if state.held_together:
-        return decodes > 0
-    if rule is None or decodes == 0:
+        step.received_alone = decodes > 0 or bool(state.incoming.received)
+    if state.held_together or rule is None or decodes == 0:
         return False
-    prompts = _fitting(state, step)
+    prompts = _fitting(state, step, 0)
     if not prompts:
         return False
     tokens = decodes + sum(request.lacking for request in prompts)
@@ -34,8 +38,8 @@ def holds_prompts(state: State, step: Step) -> bool:
     return True
 
 
-def _fitting(state: State, step: Step) -> list[Request]:
-    """Return the prompts that would be admitted, one after the other."""
+def _fitting(state: State, step: Step, received: int) -> list[Request]:
+    """Return the prompts that would be admitted beside received requests, one after the other."""
     settings, memory = state.settings, state.memory
     found: list[Request] = []
     claimed = 0
@@ -43,7 +47,7 @@ def _fitting(state: State, step: Step) -> list[Request]:
         if request.lacking > settings.max_num_batched_tokens:
             continue
         room = step.room - sum(one.lacking for one in found)
-        if state.admitted + len(found) == settings.max_num_seqs or request.lacking > room:
+        if state.admitted + received + len(found) >= settings.max_num_seqs or request.lacking > room:
             break
         offered = offer(state, request, step, chunked=False)
         assert offered is not None

@@ -190,8 +190,8 @@ class Scheduler:
         """Whether a step formed now has room for a prompt; whether requests run, or none is there at all."""
         state = self.state
         receive(state)
-        queued = state.queue.waiting or state.queue.unknown
-        return has_prompt(state, self._open(now)), state.admitted > 0 or not queued
+        queued, received = state.queue.waiting or state.queue.unknown, state.incoming.received
+        return has_prompt(state, self._open(now)), bool(state.admitted or received or not queued)
 
     def finish(self, step: Step, now: int) -> list[Request]:
         """End a step: return the requests with a new token, in the order of admission."""

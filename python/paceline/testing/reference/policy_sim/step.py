@@ -73,6 +73,8 @@ class Step:
         Blocks that were free before it was decided, and tokens that its prefills reserve of them.
     decodes_reached : bool
         Whether the stage that schedules decodes was reached.
+    received_alone : bool
+        Whether it admits no requests but those whose KV has been received.
     group : tuple of int or None
         The group of layers that its prefills run in, and how many groups there are; None: all layers.
     layers : tuple of int
@@ -114,6 +116,7 @@ class Step:
     free_before: int = 0
     reserved: int = 0
     decodes_reached: bool = False
+    received_alone: bool = False
     group: tuple[int, int] | None = None
     layers: tuple[int, int] = (1, 1)
     free_blocks: int = 0

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from paceline.validation.points.names import gpu_of, model_of, trtllm_version
 from paceline.validation.points.point import Engine, Point, Server, Split
 from paceline.validation.points.readers.inferencex import NETWORKS
-from paceline.validation.points.readers.recipes import seats_of
+from paceline.validation.points.readers.recipes import of_recipe
 from paceline.validation.points.readers.scripts import (
     Flags,
     Run,
@@ -133,7 +133,7 @@ def _point(undrafted: _Undrafted, place: str, row: Row) -> Point:
     fitted = _sweep_fitted(engine, version) if sweep else fitted_on(engine, version, model.name, gpu)
     fitted = "" if prefill else fitted
     flags = _sweep_flags(key, precision, row) if sweep else flags_of(run)
-    flags = flags._replace(max_num_seqs=seats_of(run, prefill, decode)) if prefill else flags
+    flags = of_recipe(flags, run, (prefill, decode), apart) if prefill else flags
     return Point(
         id=place,
         server=Server(

@@ -7,7 +7,7 @@ from typing import Literal
 
 from paceline.validation.points.names import engine_version, gpu_of, model_of, trtllm_version
 from paceline.validation.points.point import Engine, Point, Server, Split
-from paceline.validation.points.readers.recipes import seats_of
+from paceline.validation.points.readers.recipes import of_recipe
 from paceline.validation.points.readers.scripts import (
     Run,
     as_computed,
@@ -80,7 +80,7 @@ def _point(place: str, row: Row) -> Point:
     date, ranks = str(row.get("date") or ""), split.data_parallel
     run = settled(Run(engine, model, gpu, gpus, dealt, *load, version, date, not prefill, ranks))
     flags = flags_of(run)
-    flags = flags._replace(max_num_seqs=seats_of(run, prefill, decode)) if prefill else flags
+    flags = of_recipe(flags, run, (prefill, decode), apart) if prefill else flags
     return Point(
         id=place,
         server=Server(

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paceline.validation.points.readers.scripts import Run
+from paceline.validation.points.point import Split
+from paceline.validation.points.readers.scripts import Flags, Run
 
-__all__ = ["seats_of"]
+__all__ = ["of_recipe", "seats_of"]
 
 _Load = tuple[str, str, int, int]
 #: By GPU, weights and lengths, and by instances that prefill and that decode: requests in flight by batch.
@@ -128,3 +129,17 @@ def seats_of(run: Run, prefill: int, decode: int) -> int | None:
     load = (run.gpu, run.model.weight_dtype, run.prompt, run.output)
     batches = _BATCHES.get(load, {}).get((prefill, decode), {})
     return next((batch for batch, known in batches.items() if run.concurrency in known), None)
+
+
+def of_recipe(flags: Flags, run: Run, instances: tuple[int, int], prefilling: Split) -> Flags:
+    """Return the flags of instances that prefill and that decode, with what their recipe says.
+
+    srt-slurm's for B200 in FP8 and GB200 in NVFP4 have ranks of attention where prompts are computed, and 16
+    prompts of 1,024 tokens in a step of each (``max_num_tokens: 16384``), or of 8,192 tokens one in FP8 and
+    two in NVFP4 (8320, 16640). Runs of 2025 without such ranks have other recipes.
+    """
+    flags = flags._replace(max_num_seqs=seats_of(run, *instances))
+    tokens = {1024: 16384, 8192: 16640 if run.four_bits else 8320}.get(run.prompt)
+    if run.engine != "trtllm" or not run.deepseek or prefilling.data_parallel == 1 or tokens is None:
+        return flags
+    return flags._replace(max_num_batched_tokens=tokens)

@@ -261,7 +261,8 @@ def _trtllm(run: Run) -> Flags:
     Those of 2025 (``dsr1_fp8_b200_trt_slurm.sh``) have no least ``--max_num_tokens``, so that a step has one
     prompt of 1,024 tokens. Since 2026 it is 8,192, prompts of FP8 on B200 wait for a batch, and some run in
     graphs. Of other GPUs than H200 and B200, and of prefill apart, no script was read; the latter has the
-    engine's own least, 8,192: an instance that took one prompt a step would fall behind those that decode.
+    engine's own least, 8,192, where no recipe says more: an instance that took one prompt a step would fall
+    behind those that decode.
     """
     tokens = (run.concurrency + run.prompt + 64 + 63) // 64 * 64
     memory = 0.75 if run.gpu == "h200" else 0.8

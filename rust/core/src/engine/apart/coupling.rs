@@ -41,7 +41,7 @@ pub fn coupling(config: &Config, trace: &Trace) -> Option<&'static str> {
         ("routers.report_every", report_every.is_some()),
         ("routers.relay", relay.is_some()),
         ("handover", handover.is_some()),
-        ("lockstep", lockstep.is_some()),
+        ("lockstep", lockstep.as_ref().is_some_and(|groups| !groups.is_empty())),
         ("record_decisions", *record_decisions),
         ("sample", sample.is_some()),
         ("waits", !trace.waits.is_empty() || !trace.waits.cancels.is_empty()),

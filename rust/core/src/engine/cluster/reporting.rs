@@ -84,8 +84,8 @@ impl Cluster {
         publishes
     }
 
-    /// Whether an instance has a request that is not finished.
-    pub(in crate::engine) fn has_requests(&self) -> bool {
-        self.outstanding.iter().any(|&outstanding| outstanding > 0)
+    /// Whether one of these instances has a request that is not finished.
+    pub(in crate::engine) fn have_requests(&self, these: &[usize]) -> bool {
+        these.iter().any(|&index| self.outstanding[index] > 0)
     }
 }

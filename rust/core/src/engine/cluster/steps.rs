@@ -3,7 +3,7 @@
 use super::Cluster;
 use crate::error::Error;
 use crate::hint::rare;
-use crate::instance::{Instance, Prospect};
+use crate::instance::Prospect;
 use crate::time::{HORIZON, NEVER, Ticks};
 
 /// Steps.
@@ -81,6 +81,22 @@ impl Cluster {
         Ok(())
     }
 
+    /// Starts a step on every free instance of these, which are in the order of their index. The others stay free.
+    #[inline(never)]
+    pub(in crate::engine) fn start_steps_of(&mut self, these: &[usize], now: Ticks) -> Result<(), Error> {
+        self.sort_free();
+        let mut kept = Vec::new();
+        for index in std::mem::take(&mut self.free) {
+            if these.binary_search(&index).is_ok() {
+                self.start_step(index, now)?;
+            } else {
+                kept.push(index);
+            }
+        }
+        self.free.append(&mut kept);
+        Ok(())
+    }
+
     /// Whether an instance is free to start a step at this moment.
     pub(in crate::engine) fn has_free(&self) -> bool {
         !self.free.is_empty()
@@ -92,31 +108,40 @@ impl Cluster {
         self.free.dedup();
     }
 
-    /// Whether no instance runs a step.
-    pub(in crate::engine) fn is_idle(&self) -> bool {
-        self.instances.iter().all(Instance::is_idle)
+    /// Whether none of these instances runs a step.
+    pub(in crate::engine) fn are_idle(&self, these: &[usize]) -> bool {
+        these.iter().all(|&index| self.instances[index].is_idle())
     }
 
-    /// The prospect of every instance, of a step that starts now.
-    pub(in crate::engine) fn prospects(&mut self, now: Ticks) -> impl Iterator<Item = Prospect> {
-        (0..self.instances.len()).map(move |index| self.at(index).prospect(now))
+    /// The prospect of each of these instances, of a step that starts now.
+    pub(in crate::engine) fn prospects(
+        &mut self,
+        these: &[usize],
+        now: Ticks,
+    ) -> impl Iterator<Item = Prospect> {
+        these.iter().map(move |&index| self.at(index).prospect(now))
     }
 
-    /// Has the step that every instance forms next hold its prompts back, or not.
-    pub(in crate::engine) fn hold_prompts(&mut self, held: bool) {
-        for instance in &mut self.instances {
-            instance.hold_prompts(held);
+    /// Has the step that each of these instances forms next hold its prompts back, or not.
+    pub(in crate::engine) fn hold_prompts(&mut self, these: &[usize], held: bool) {
+        for &index in these {
+            self.instances[index].hold_prompts(held);
         }
     }
 
-    /// Makes the step in progress of every instance take `ticks`.
+    /// Makes the step in progress of each of these instances take `ticks`.
     ///
     /// # Errors
     ///
     /// If a step would end past the range of the clock.
-    pub(in crate::engine) fn stretch_steps(&mut self, ticks: Ticks, now: Ticks) -> Result<(), Error> {
-        for (index, instance) in self.instances.iter_mut().enumerate() {
-            if let Some(end) = instance.stretch_step(ticks) {
+    pub(in crate::engine) fn stretch_steps(
+        &mut self,
+        these: &[usize],
+        ticks: Ticks,
+        now: Ticks,
+    ) -> Result<(), Error> {
+        for &index in these {
+            if let Some(end) = self.instances[index].stretch_step(ticks) {
                 if end > HORIZON {
                     return Err(Error::past_clock(now, index));
                 }

@@ -6,7 +6,7 @@ use crate::trace::RequestNumber;
 #[test]
 fn a_step_ends_when_its_cost_says_and_frees_its_instance() {
     let mut cluster = cluster(&[10, 10], &[row(0, 20, 1), row(0, 30, 1)]);
-    assert!(cluster.is_idle());
+    assert!(cluster.are_idle(&[0, 1]));
     cluster.send(0, 1, 0);
     cluster.send(1, 0, 0);
     cluster.start_steps(0).unwrap();
@@ -19,7 +19,7 @@ fn a_step_ends_when_its_cost_says_and_frees_its_instance() {
     assert_eq!(cluster.next_end(), (130, 0));
     assert!(cluster.has_ended(RequestNumber(0)) && !cluster.has_ended(RequestNumber(1)));
     cluster.end_steps(130);
-    assert!(cluster.settled() == 2 && cluster.is_idle());
+    assert!(cluster.settled() == 2 && cluster.are_idle(&[0, 1]));
     assert_eq!(cluster.next_end().0, NEVER);
 }
 
@@ -45,9 +45,9 @@ fn steps_are_stretched_to_the_same_end_and_not_past_the_clock() {
     cluster.send(0, 0, 0);
     cluster.send(1, 1, 0);
     cluster.start_steps(0).unwrap();
-    cluster.stretch_steps(500, 0).unwrap();
+    cluster.stretch_steps(&[0, 1], 500, 0).unwrap();
     assert_eq!(cluster.next_end(), (500, 0));
     assert!(!cluster.is_alone(0, 500));
-    let error = cluster.stretch_steps(NEVER, 0).unwrap_err();
+    let error = cluster.stretch_steps(&[0, 1], NEVER, 0).unwrap_err();
     assert!(matches!(error, Error::ClockOverflow { instance: 0, .. }), "{error}");
 }

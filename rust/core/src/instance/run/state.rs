@@ -205,6 +205,11 @@ impl RunState {
         self.current().map(|_| self.shape.tokens())
     }
 
+    /// Whether the step in progress computes prompt tokens.
+    pub(crate) fn step_has_prompts(&self) -> bool {
+        self.current().is_some() && self.shape.prefill_tokens > 0
+    }
+
     /// Ticks that the step in progress takes.
     pub(crate) fn step_ticks(&self) -> Option<Ticks> {
         self.current().map(|run| run.copying + run.series.first)

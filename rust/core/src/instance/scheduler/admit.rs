@@ -175,6 +175,10 @@ impl Stages<'_> {
             rare();
             return Some(self.candidate_in(slot));
         }
+        if self.draft.held_back.together {
+            rare();
+            return None;
+        }
         match &self.effects.ranking {
             Some(ranking) => {
                 rare();

@@ -58,6 +58,8 @@ pub(crate) struct HeldBack {
     pub(crate) to_come: Option<u64>,
     /// Whether prompts that would fit wait for others.
     pub(crate) prompts: bool,
+    /// Whether prompts wait for those of instances that step together with this one.
+    pub(crate) together: bool,
 }
 
 /// The bounds of a selection.

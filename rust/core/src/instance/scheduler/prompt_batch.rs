@@ -21,32 +21,37 @@ pub(crate) struct Prospect {
 }
 
 impl Effects<'_> {
-    /// The prospect of a step that is formed at `now`, by the blocks that are free before its decodes take theirs.
+    /// The prospect of a step that is formed at `now`, by the blocks that are free before its decodes take theirs. Requests
+    /// whose KV has been received run like those that do; those that are offered have no part in it.
     pub(crate) fn prospect(&mut self, now: Ticks) -> Prospect {
         self.receive_arrivals(now);
-        let running = self.admitted();
+        let received = self.transfers.received();
+        let running = self.admitted() + received;
         Prospect {
-            prompts: Stages::new(self.again(), now).has_prompt_beside(running),
-            decodes: running > 0 || self.queued() == 0,
+            prompts: Stages::new(self.again(), now).has_prompt_beside(running, received),
+            decodes: running > 0 || self.queues.len() == 0,
         }
     }
 }
 
 impl Stages<'_> {
-    /// Whether a queued prompt fits beside so many decodes.
-    fn has_prompt_beside(&mut self, decodes: u64) -> bool {
+    /// Whether a queued prompt fits beside so many decodes, `received` of which take no seat yet.
+    fn has_prompt_beside(&mut self, decodes: u64, received: u64) -> bool {
         self.open_draft();
         self.draft.tokens_left = self.draft.limits.tokens.saturating_sub(decodes);
-        self.tokens_of_fitting_prompts() > 0
+        self.tokens_of_fitting_prompts(received) > 0
     }
 }
 
 impl Stages<'_> {
-    /// Whether the prompts that this step could admit are held back. A step without decodes holds none back.
+    /// Whether the stage that admits is left out, as the prompts that this step could admit are held back. A step without
+    /// decodes holds none back. For other instances, prompts alone are held back, and not requests whose KV has been received.
     pub(super) fn holds_prompts(&mut self) -> bool {
         if self.effects.queues.held_together() {
             rare();
-            return self.draft.tokens_left < self.draft.limits.tokens;
+            let decodes = self.draft.tokens_left < self.draft.limits.tokens;
+            self.draft.held_back.together = decodes || self.effects.transfers.received() > 0;
+            return false;
         }
         let Some(rule) = self.effects.settings.scheduler.prompt_batch else { return false };
         self.is_held(rule)
@@ -58,7 +63,7 @@ impl Stages<'_> {
         if decodes == 0 {
             return false;
         }
-        let prompts = self.tokens_of_fitting_prompts();
+        let prompts = self.tokens_of_fitting_prompts(0);
         if prompts == 0 {
             return false;
         }
@@ -68,10 +73,10 @@ impl Stages<'_> {
         held
     }
 
-    /// The tokens of the prompts that the step that is formed would admit.
-    fn tokens_of_fitting_prompts(&mut self) -> u64 {
+    /// The tokens of the prompts that the step that is formed would admit beside `received` requests.
+    fn tokens_of_fitting_prompts(&mut self, received: u64) -> u64 {
         let most = self.effects.settings.scheduler.max_num_seqs;
-        let (mut tokens, mut blocks, mut seats) = (0, 0, self.seats_taken());
+        let (mut tokens, mut blocks, mut seats) = (0, 0, self.seats_taken() + received);
         let queued: Vec<_> = self.effects.queues.waiting().by_arrival().take(most as usize).collect();
         for queued in queued {
             let candidate = match queued.slot {
