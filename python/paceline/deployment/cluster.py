@@ -106,11 +106,14 @@ class Cluster:
                     f"instances of a Cluster in lockstep must be equal, with a Table of data_parallel "
                     f"{len(instances)}, was {ranks}"
                 )
-            if instances[0].prompt_step_s:
-                raise ConfigError(
-                    "prompt_step_s of instances in lockstep must be 0, since their steps are priced in "
-                    f"parts, was {instances[0].prompt_step_s}"
-                )
+            graphs = instances[0].cuda_graphs
+            eager = 0.0 if graphs is None else graphs.eager_step_s
+            for name, least in (("prompt_step_s", instances[0].prompt_step_s), ("eager_step_s", eager)):
+                if least:
+                    raise ConfigError(
+                        f"{name} of instances in lockstep must be 0, since their steps are priced in parts, "
+                        f"was {least}"
+                    )
 
     @typed()
     def with_room_for(self, trace: Trace) -> Cluster:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from paceline import Cluster, Instance, Trace, policies, replay
-from paceline.deployment import Balance
+from paceline.deployment import Balance, CudaGraphs
 from paceline.errors import ConfigError
 from paceline.kernels import Shape
 from paceline.model import Model
@@ -244,3 +244,6 @@ def test_a_cluster_in_lockstep_is_of_equal_ranks(tmp_path: Path) -> None:
         Cluster(3 * [instance], lockstep=True)
     with pytest.raises(ConfigError, match=r"prompt_step_s of instances in lockstep must be 0.*was 0\.1"):
         Cluster(2 * [replace(instance, prompt_step_s=0.1)], lockstep=True)
+    eager = replace(instance, cuda_graphs=CudaGraphs(eager_step_s=0.2))
+    with pytest.raises(ConfigError, match=r"eager_step_s of instances in lockstep must be 0.*was 0\.2"):
+        Cluster(2 * [eager], lockstep=True)
