@@ -136,6 +136,11 @@ class Cluster:
                     f"{what} must be equal, with a Table or a Roofline of data_parallel "
                     f"{len(group.members)}, was {ranks}"
                 )
+            if first.cuda_graphs is not None and first.cuda_graphs.eager_step_s:
+                raise ConfigError(
+                    f"eager_step_s of {what} must be 0, since their steps are priced in parts, was "
+                    f"{first.cuda_graphs.eager_step_s}"
+                )
 
     @typed()
     def with_room_for(self, trace: Trace) -> Cluster:

@@ -9,6 +9,7 @@ from typing import Any
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
+from paceline._clock import ticks
 from paceline._toml import build
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
@@ -38,11 +39,14 @@ class CudaGraphs:
     sizes
         Tokens of the graphs, rising: ``cudagraph_capture_sizes`` of vLLM. Those above the budget of a step
         are not captured. None: vLLM's default, see :meth:`captured`.
+    eager_step_s
+        Seconds that a step of more tokens than the largest graph takes at least: the host launches its
+        kernels one by one, and it does not end before the last launch. A drafter's passes have no such time.
 
     Raises
     ------
     ConfigError
-        If the sizes do not rise, or there is none.
+        If the sizes do not rise, or there is none; or the time is negative.
 
     Examples
     --------
@@ -53,8 +57,10 @@ class CudaGraphs:
     """
 
     sizes: tuple[int, ...] | None = None
+    eager_step_s: float = 0.0
 
     def __post_init__(self) -> None:
+        _check.seconds("eager_step_s of CudaGraphs", self.eager_step_s)
         if self.sizes is None:
             return
         for size in self.sizes:
@@ -130,7 +136,8 @@ class CudaGraphs:
             whole = sorted({-(-size // width) * width for size in sizes})
             most = min(sizes[-1], max_num_seqs * width) if sizes else 0
             uniform.append({"drafts": width - 1, "sizes": [size for size in whole if size <= most]})
-        return {"sizes": list(sizes), "uniform": uniform}
+        eager = {"eager": ticks(self.eager_step_s)} if self.eager_step_s else {}
+        return {"sizes": list(sizes), "uniform": uniform, **eager}
 
 
 def _strided(most: int) -> list[int]:

@@ -386,8 +386,9 @@ class Instance:
             two_steps=two_steps,
         )
         if wire["draft"] is not None:
-            # vLLM's drafters capture the same sizes.
+            # vLLM's drafters capture the same sizes. The least time is one of the target's layers.
             wire["draft"] = self.padded(wire["draft"], tokens, seqs)
+            wire["draft"].get("captured", {}).pop("eager", None)
         return {"speculation": wire}
 
     def _expert_ranks(self) -> int | None:

@@ -31,6 +31,9 @@ class Draft:
         embedding and LM head.
     layers
         Layers of a head.
+    vocab_size
+        Rows of a head's own LM head: ``draft_vocab_size`` of an EAGLE-3 head, 32,000 for Llama-3.1-8B. None:
+        it shares the target's.
     cost
         The time of a pass: an :class:`~paceline.Affine` or a :class:`~paceline.Roofline`; by default a
         roofline.
@@ -51,12 +54,17 @@ class Draft:
 
     model: str | Model | None = None
     layers: int = 1
+    vocab_size: int | None = None
     cost: Affine | Roofline | None = None
 
     def __post_init__(self) -> None:
         _check.count("layers of a Draft", self.layers, most=64, why="a head has few layers")
         if not (self.model is None or isinstance(self.model, str | Model)):
             raise ConfigError(f"model of a Draft must be a name or a Model, was {_check.said(self.model)}")
+        if self.vocab_size is not None:
+            _check.count("vocab_size of a Draft", self.vocab_size, most=2**32 - 2, why="the largest count")
+            if self.model is not None:
+                raise ConfigError("vocab_size of a Draft must be None beside a model, which has its own")
         if not (self.cost is None or isinstance(self.cost, Affine | Roofline)):
             raise ConfigError(
                 f"cost of a Draft must be an Affine or a Roofline, was {_check.said(self.cost)}"
@@ -68,17 +76,23 @@ class Draft:
             return self.model
         if self.model is not None:
             return Model.load(self.model)
-        return replace(target, name=f"a draft head of {target.name}", layers=self.layers)
+        head = replace(target, name=f"a draft head of {target.name}", layers=self.layers)
+        if self.vocab_size is None:
+            return head
+        return replace(head, vocab_size=self.vocab_size, tied_embeddings=False)
 
     def weight_bytes(self, target: Model, tensor_parallel: int = 1) -> int:
-        """Return the bytes of the drafter's weights on one rank; a head shares embedding and LM head."""
+        """Return the bytes of the drafter's weights on one rank; a head shares the target's embedding."""
         drafter = self.shape(target)
         whole = drafter.weight_bytes(tensor_parallel)
         if self.model is not None:
             return whole
         # What the layers add: twice the layers have embedding and LM head once, too.
         twice = replace(drafter, layers=2 * self.layers).weight_bytes(tensor_parallel)
-        return twice - whole
+        if self.vocab_size is None:
+            return twice - whole
+        tied = replace(drafter, tied_embeddings=True).weight_bytes(tensor_parallel)
+        return twice - whole + (whole - tied)
 
     def kv_bytes_per_token(self, target: Model, tensor_parallel: int = 1, kv_dtype: str = "auto") -> int:
         """Return the bytes of one token's keys and values in the drafter's layers, on each rank."""

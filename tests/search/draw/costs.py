@@ -36,7 +36,10 @@ def _padded(source: Source) -> Wire:
 
     drafts = sorted({source.whole(0, 4) for _ in range(source.whole(0, 2))})
     uniform = [{"drafts": one, "sizes": sizes()} for one in drafts]
-    return {"kind": "graphs", "captured": {"sizes": sizes(), "uniform": uniform}, "cost": drawn}
+    captured: Wire = {"sizes": sizes(), "uniform": uniform}
+    if source.chance(0.3):
+        captured["eager"] = source.ticks(0, 60)
+    return {"kind": "graphs", "captured": captured, "cost": drawn}
 
 
 def _unpadded(source: Source) -> Wire:

@@ -13,6 +13,7 @@ from paceline import (
     Cluster,
     ConfigError,
     CudaGraphs,
+    Draft,
     Gpu,
     Instance,
     Roofline,
@@ -82,7 +83,7 @@ def test_something_else_than_graphs_is_refused() -> None:
         Instance(cost=Affine(step_s=1.0), num_blocks=100, cuda_graphs="full")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("graphs", [CudaGraphs(), CudaGraphs(sizes=(4, 32))])
+@pytest.mark.parametrize("graphs", [CudaGraphs(), CudaGraphs(sizes=(4, 32), eager_step_s=0.04)])
 def test_graphs_survive_toml(graphs: CudaGraphs) -> None:
     instance = Instance(cost=Affine(step_s=1.0), num_blocks=100, cuda_graphs=graphs)
     assert Instance.from_toml(instance.to_toml()) == instance
@@ -105,6 +106,34 @@ def test_mixed_steps_and_decodes_are_padded_and_steps_past_the_largest_are_not()
     assert finishes(instance, [3, 3, 3], 4) == pytest.approx([1.16 + 3 * 1.04] * 3)
     # 100 of 101 tokens are past the largest graph. The last one runs with the first request's decode, as 4.
     assert finishes(instance, [60, 41], 2) == pytest.approx([2.0 + 1.04, 2.0 + 2 * 1.04])
+
+
+def test_a_step_past_the_largest_graph_does_not_end_before_its_launches() -> None:
+    cost = Affine(step_s=1.0, token_s=0.01)
+    instance = Instance(cost=cost, num_blocks=1000, cuda_graphs=CudaGraphs(sizes=(4, 16), eager_step_s=1.5))
+    # By the line 17 prompt tokens take 1.17 s, 16 take 1.16 in a graph, and 60 take 1.6, above the launches.
+    assert finishes(instance, [17], 2) == pytest.approx([1.5 + 1.04])
+    assert finishes(instance, [16], 2) == pytest.approx([1.16 + 1.04])
+    assert finishes(instance, [60], 2) == pytest.approx([1.6 + 1.04])
+    # 17 decodes are past it, too, over all their steps.
+    assert finishes(instance, [2] * 17, 30) == pytest.approx([1.5 + 29 * 1.5] * 17)
+
+
+def test_launches_of_verifying_do_not_count_for_each_pass_of_the_drafter() -> None:
+    drafted = Speculation(tokens=2, acceptance=AcceptanceLength(1.0), draft=Draft(cost=Affine(step_s=0.25)))
+    instance = Instance(
+        cost=Affine(step_s=1.0),
+        num_blocks=1000,
+        speculation=drafted,
+        cuda_graphs=CudaGraphs(sizes=(2,), eager_step_s=1.5),
+    )
+    # A prompt of 5 and a decode with two drafts are past the graph of 2 tokens; two passes follow each.
+    assert finishes(instance, [5], 2) == pytest.approx([2 * (1.5 + 2 * 0.25)])
+
+
+def test_launches_cannot_take_less_than_no_time() -> None:
+    with pytest.raises(ConfigError, match="eager_step_s of CudaGraphs must"):
+        CudaGraphs(eager_step_s=-1.0)
 
 
 def test_decodes_with_all_their_drafts_run_in_their_own_graphs() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from paceline import Cluster, Instance, Result, Trace, policies, replay
 from paceline.cost import Roofline
-from paceline.deployment import Balance, Lockstep
+from paceline.deployment import Balance, CudaGraphs, Lockstep
 from paceline.errors import ConfigError, PolicyError
 from paceline.kernels import Shape
 from paceline.model import Model
@@ -244,6 +244,11 @@ def test_a_cluster_in_lockstep_is_of_equal_ranks(tmp_path: Path) -> None:
     assert Cluster.from_toml(balanced.to_toml()) == balanced
     with pytest.raises(ConfigError, match="with a Table or a Roofline of data_parallel 3, was 2"):
         Cluster(3 * [instance], lockstep=True)
+    eager = replace(instance, cuda_graphs=CudaGraphs(eager_step_s=0.2))
+    with pytest.raises(
+        ConfigError, match=r"eager_step_s of instances of a Cluster in lockstep must be 0.*0\.2"
+    ):
+        Cluster(2 * [eager], lockstep=True)
 
 
 def test_groups_are_of_equal_ranks_and_share_no_instance(tmp_path: Path) -> None:

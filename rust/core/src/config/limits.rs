@@ -129,6 +129,7 @@ fn check_graphs(at: &str, cost: &Cost) -> Result<(), Error> {
     if matches!(graphs.cost, Cost::Graphs(_) | Cost::Floor(_)) {
         return Err(Error::config(format!("{at}.cost"), "must not have graphs itself, or a floor"));
     }
+    on_clock(|| format!("{at}.captured.eager"), graphs.captured.eager)?;
     let uniform = graphs.captured.uniform.iter().map(|graphs| &graphs.sizes);
     for sizes in std::iter::once(&graphs.captured.sizes).chain(uniform) {
         let rises = sizes.windows(2).all(|pair| pair[0] < pair[1]);
@@ -224,7 +225,7 @@ mod tests {
         let kernels = || Cost::Affine(Affine { step: 1, token: 1, kv_token: 0 });
         let floor = |prompts, cost| Cost::Floor(Box::new(Floor { prompts, cost }));
         let graphs = |cost| {
-            let captured = Captured { sizes: vec![4], uniform: Vec::new() };
+            let captured = Captured { sizes: vec![4], uniform: Vec::new(), eager: 0 };
             Cost::Graphs(Box::new(Graphs { captured, cost }))
         };
         let refused = |cost: Cost| check_cost("cost", &cost).err().map(|error| error.to_string());

@@ -17,10 +17,13 @@
 //! Activations between pipeline stages are sent with the padding; here they are not.
 //!
 //! A request that is admitted with one token and drafts that pad it counts as a prefill.
+//!
+//! The host launches the kernels of a step that no graph holds one by one, so the step has a least time.
 
 use serde::Deserialize;
 
-use super::{Cost, StepShape};
+use super::{Cost, Run, StepShape};
+use crate::time::Ticks;
 
 /// A cost model of steps that replay graphs.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -41,6 +44,9 @@ pub struct Captured {
     /// Graphs of steps that only decode, with as many drafts of each request. They go before `sizes`.
     #[serde(default)]
     pub uniform: Vec<Uniform>,
+    /// Ticks that a step which no graph holds takes at least: its host launches the kernels one by one.
+    #[serde(default)]
+    pub eager: Ticks,
 }
 
 /// Graphs of steps that only decode, alike.
@@ -60,6 +66,23 @@ impl Graphs {
             cost.prepare(most, each, |shape| self.captured.pad(&shape));
         }
     }
+
+    /// Ticks that a step of this shape takes.
+    pub(super) fn step(&self, shape: &StepShape) -> Ticks {
+        self.cost.step(&self.captured.pad(shape)).max(self.captured.least(shape))
+    }
+
+    /// See [`Cost::run`]. The tokens of a run's steps are the same, and so are their padding and their least time.
+    pub(super) fn run(&self, shape: &StepShape, most: u64) -> Run {
+        let kernels = self.cost.run(&self.captured.pad(shape), most);
+        let least = self.captured.least(shape);
+        if kernels.first >= least {
+            return kernels;
+        }
+        // The kernels grow with the context, and end after the launches at some step.
+        let below = (least - kernels.first).checked_div(kernels.slope).unwrap_or(u64::MAX);
+        Run { first: least, slope: 0, steps: kernels.steps.min(below.saturating_add(1)) }
+    }
 }
 
 impl Captured {
@@ -72,15 +95,25 @@ impl Captured {
         StepShape { padding, decode_padding, ..*shape }
     }
 
+    /// Ticks that a step takes at least.
+    fn least(&self, shape: &StepShape) -> Ticks {
+        if self.eager > 0 && self.fit(shape).is_none() { self.eager } else { 0 }
+    }
+
     /// Tokens that are added to a step.
     fn padding(&self, shape: &StepShape) -> u64 {
+        self.fit(shape).unwrap_or(0)
+    }
+
+    /// Tokens from those of a step to the next graph; `None` if none holds it.
+    fn fit(&self, shape: &StepShape) -> Option<u64> {
         let tokens = shape.tokens();
         let is_alike = |graphs: &&Uniform| {
             shape.prefill_requests == 0 && shape.draft_tokens == graphs.drafts * shape.decode_requests
         };
         let uniform = self.uniform.iter().find(is_alike);
         let alike = uniform.and_then(|graphs| padding_to(&graphs.sizes, tokens));
-        alike.or_else(|| padding_to(&self.sizes, tokens)).unwrap_or(0)
+        alike.or_else(|| padding_to(&self.sizes, tokens))
     }
 }
 
@@ -95,10 +128,14 @@ fn padding_to(sizes: &[u64], tokens: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::{Affine, Run};
+    use crate::cost::Affine;
 
     fn captured() -> Captured {
-        Captured { sizes: vec![1, 2, 4, 8, 16], uniform: vec![Uniform { drafts: 2, sizes: vec![3, 6, 12] }] }
+        Captured {
+            sizes: vec![1, 2, 4, 8, 16],
+            uniform: vec![Uniform { drafts: 2, sizes: vec![3, 6, 12] }],
+            eager: 0,
+        }
     }
 
     fn decode(requests: u64, drafts: u64) -> StepShape {
@@ -115,6 +152,27 @@ mod tests {
     fn a_step_runs_with_the_next_size_and_past_the_last_as_it_is() {
         let tokens = |n| captured().pad(&decode(n, 0)).padded_tokens();
         assert_eq!([0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 99].map(tokens), [0, 1, 2, 4, 4, 8, 8, 16, 16, 17, 99]);
+    }
+
+    #[test]
+    fn a_step_that_no_graph_holds_ends_after_its_launches() {
+        let kernels = Cost::Affine(Affine { step: 100, token: 1, kv_token: 1 });
+        let captured = Captured { eager: 300, ..captured() };
+        let cost = Cost::Graphs(Box::new(Graphs { captured, cost: kernels.clone() }));
+        // 100 tokens of context: 17 requests take 217 ticks, and each further step 17 more.
+        let (held, past) = (decode(16, 0), decode(17, 0));
+        assert_eq!((cost.step(&held), cost.step(&past)), (216, 300));
+        assert_eq!(cost.run(&held, 9), kernels.run(&held, 9));
+        assert_eq!(cost.run(&past, 99), Run { first: 300, slope: 0, steps: 5 });
+        for step in 0..7 {
+            let later = StepShape { decode_kv: past.decode_kv + 17 * step, ..past };
+            let ticks = cost.step(&later);
+            assert_eq!(ticks, kernels.step(&later).max(300));
+            assert_eq!(ticks == 300, step < 5, "{step}");
+            assert_eq!(cost.run(&later, 1).first, ticks);
+        }
+        let mixed = StepShape { prefill_requests: 1, prefill_tokens: 1, ..held };
+        assert_eq!(cost.step(&mixed), 300);
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl Cost {
             Self::Roofline(cost) => cost.step(shape),
             Self::Affine(cost) => cost.step(shape),
             Self::Table(cost) => cost.step(shape),
-            Self::Graphs(graphs) => graphs.cost.step(&graphs.captured.pad(shape)),
+            Self::Graphs(graphs) => graphs.step(shape),
             Self::Floor(floor) => floor.step(shape),
         }
     }
@@ -184,8 +184,7 @@ impl Cost {
             Self::Roofline(cost) => cost.run(shape, most),
             Self::Affine(cost) => cost.run(shape, most),
             Self::Table(cost) => cost.run(shape, most),
-            // The tokens of a run's steps are the same, and so is their padding.
-            Self::Graphs(graphs) => graphs.cost.run(&graphs.captured.pad(shape), most),
+            Self::Graphs(graphs) => graphs.run(shape, most),
             Self::Floor(floor) => floor.cost.run(shape, most),
         }
     }

@@ -12,8 +12,8 @@ class Cost:
 
     If prefills run in some of the layers, what they add is that share of it, rounded down. With CUDA graphs
     ``n`` is the size of the smallest that holds the tokens; of a step that only decodes, all its requests
-    with as many drafts, the smallest that was captured for such steps, if one is large enough. With a floor,
-    a step with prefills takes so long at least.
+    with as many drafts, the smallest that was captured for such steps, if one is large enough. A step that
+    none holds takes ``eager`` at least. With a floor, a step with prefills takes so long at least.
 
     Parameters
     ----------
@@ -38,16 +38,18 @@ class Cost:
         alone = sum(step.tokens[one] for one in step.decodes) + sum(
             step.drafts.get(one, 0) for one in step.prefills
         )
+        least = self._least(sum(step.tokens.values()), self._uniform(step))
         tokens = self._padded(sum(step.tokens.values()), self._uniform(step))
         alone = self._padded(alone, []) if layers < depth else alone
         decodes = self._of(alone, sum(map(step.after, step.decodes)))
         prefills = self._of(tokens - alone, sum(map(step.after, step.prefills)))
-        ticks = self._step + decodes + prefills * layers // depth
+        ticks = max(self._step + decodes + prefills * layers // depth, least)
         return max(ticks, self._floor) if step.prefills else ticks
 
     def prefill(self, tokens: int, before: int) -> int:
         """Return how long a step takes that computes ``tokens`` of a prompt after ``before`` others."""
-        return max(self._step + self._of(self._padded(tokens, []), before + tokens), self._floor)
+        ticks = self._step + self._of(self._padded(tokens, []), before + tokens)
+        return max(ticks, self._floor, self._least(tokens, []))
 
     def _uniform(self, step: Step) -> list[int]:
         """Return the sizes of graphs of decodes like those of a step; none if it is mixed."""
@@ -61,11 +63,20 @@ class Cost:
 
     def _padded(self, tokens: int, uniform: list[int]) -> int:
         """Return the tokens of the graph that a step replays; its own if there is none so large."""
+        return min(self._fits(tokens, uniform), default=tokens)
+
+    def _least(self, tokens: int, uniform: list[int]) -> int:
+        """Return the least time of a step, which one has that no graph holds."""
+        if self._captured is None or self._fits(tokens, uniform):
+            return 0
+        return int(self._captured.get("eager", 0))
+
+    def _fits(self, tokens: int, uniform: list[int]) -> list[int]:
+        """Return the sizes of the graphs that hold a step; without tokens it needs none."""
         if self._captured is None or tokens == 0:
-            return tokens
+            return [tokens]
         fits = [size for size in uniform if size >= tokens]
-        fits = fits or [size for size in self._captured["sizes"] if size >= tokens]
-        return min(fits, default=tokens)
+        return fits or [size for size in self._captured["sizes"] if size >= tokens]
 
     def _of(self, tokens: int, kv_tokens: int) -> int:
         return self._token * tokens + self._kv_token * kv_tokens

@@ -135,7 +135,7 @@ proptest! {
         prop_assert_eq!(prepared.step(&shape), cost.step(&shape));
         let alone = decode(requests, requests + context);
         prop_assert_eq!(prepared.run(&alone, u64::MAX), cost.run(&alone, u64::MAX));
-        let captured = Captured { sizes: vec![1, 2, 4, 8, 16, 32, 64], uniform: Vec::new() };
+        let captured = Captured { sizes: vec![1, 2, 4, 8, 16, 32, 64], uniform: Vec::new(), eager: 0 };
         let padded = Cost::Graphs(Box::new(Graphs { captured, cost: Cost::Roofline(Box::new(cost)) }));
         let mut prepared = padded.clone();
         prepared.prepare(40, &[(0, 1)]);
@@ -174,7 +174,7 @@ proptest! {
             sampled: requests * (1 + drafts),
             ..decode(requests, requests * (1 + drafts) + context)
         };
-        let captured = Captured { sizes: vec![1, 2, 4, 8, 16, 32, 64], uniform: Vec::new() };
+        let captured = Captured { sizes: vec![1, 2, 4, 8, 16, 32, 64], uniform: Vec::new(), eager: 0 };
         let cost = Cost::Roofline(Box::new(cost));
         let cost = if graphs { Cost::Graphs(Box::new(Graphs { captured, cost })) } else { cost };
         let rise = cost.rise(&shape).expect("it is straight");
