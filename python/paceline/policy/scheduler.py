@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_LIMIT", "QueueOrder", "Scheduler"]
 
-_SELDOM = ("requeue_last", "drop_unseen", "whole_block_chunks")  # written only where they hold
+_SELDOM = ("requeue_last", "drop_unseen", "unseen_ends", "whole_block_chunks")  # written only where they hold
 NO_LIMIT = 2**32 - 2
 """No limit on the tokens of a step: the largest number that the engine reads."""
 
@@ -168,6 +168,10 @@ class Scheduler(Value):
     drop_unseen
         Whether a request that such a decision preempts loses its token under way, as under
         SGLang. Needs an `output_reserve`, and decodes that leave steps to prefills.
+    unseen_ends
+        Whether such a decision computes one more token, which is discarded, of requests
+        that end with the step under way: as on SGLang's decode instances, and wherever an
+        output ends with a token that only its step shows.
     pipelined
         Whether the stages of an instance with ``pipeline_parallel`` above 1 have several
         batches at a time; None: a step passes all stages before the next one is formed.
@@ -228,6 +232,7 @@ class Scheduler(Value):
     prefix_cache: PrefixCache | None = None
     schedule_ahead: bool = False
     drop_unseen: bool = False
+    unseen_ends: bool = False
     receive_interval: int = 1
     pipelined: Pipelined | None = None
 

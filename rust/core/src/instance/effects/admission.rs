@@ -35,7 +35,7 @@ impl Effects<'_> {
             0
         } else {
             self.admit_with_kv(slot, offer, joins);
-            if candidate.phase == Phase::Received && self.on.kv.gpu().is_tree() {
+            if candidate.phase.holds_kv() && self.on.kv.gpu().is_tree() {
                 rare();
                 self.insert_received(slot);
             }
@@ -73,7 +73,7 @@ impl Effects<'_> {
     pub(super) fn take_out(&mut self, candidate: &Candidate) -> Slot {
         match candidate.place {
             Place::Slot(slot) => {
-                let has_blocks = matches!(candidate.phase, Phase::Received | Phase::Loaded);
+                let has_blocks = candidate.phase.holds_kv() || candidate.phase == Phase::Loaded;
                 if self.on.ranking.is_none() && !has_blocks {
                     self.on.queues.waiting_mut().pop();
                 }
@@ -141,10 +141,13 @@ impl Effects<'_> {
         let state = &mut self.on.requests[slot];
         let (phase, computed) = (state.phase, state.computed);
         let blocks = self.on.settings.blocks_with_lookahead(computed + tokens).max(state.blocks.count());
-        if phase == Phase::Received {
+        if phase.holds_kv() {
             self.on.kv.leave(Tier::Ready, computed, &state.blocks);
             self.on.kv.grow(blocks, &mut state.blocks);
-            self.on.transfers.admit(slot, state.request);
+            self.on.transfers.remove_received(slot);
+            if phase == Phase::Received {
+                self.on.transfers.note_admitted(state.request);
+            }
         } else if phase.is_swapped() {
             self.on.kv.swap_in(state.owner(), computed, blocks, &mut state.blocks);
             self.on.queues.pop_ranked_swapped();
@@ -159,7 +162,9 @@ impl Effects<'_> {
         let prefills = offer.part == Part::SwappedInChunk;
         self.on.requests[slot].phase = if prefills { Phase::Prefilling } else { Phase::Stalled };
         self.on.batch.admit(slot, &mut self.on.requests);
-        self.schedule(slot, tokens, offer.part);
+        if tokens > 0 {
+            self.schedule(slot, tokens, offer.part);
+        }
     }
 
     /// Adds a decode whose KV is on the GPU to the decode set, which runs in this step.
