@@ -404,10 +404,8 @@ def _check_drop_unseen(scheduler: Composition) -> None:
     tiers = scheduler.prefix_cache is not None and scheduler.prefix_cache.tiers
     plain = _preempts_plainly(scheduler) and not (scheduler.decodes_first or tiers)
     if scheduler.unseen_ends and not (scheduler.drop_unseen and plain):
-        raise PolicyError(
-            "unseen_ends must be False unless drop_unseen and exclusive_prefill are True, and beside "
-            "decodes_first, spare_block, stop_at_own_preemption and tiers, was True"
-        )
+        rule = "without drop_unseen and exclusive_prefill, or beside decodes_first, spare_block, tiers or "
+        raise PolicyError(f"unseen_ends must be False {rule}stop_at_own_preemption, was True")
     if not scheduler.drop_unseen:
         return
     decodes = scheduler.stages[-1]
@@ -442,14 +440,15 @@ def _check_reserve(scheduler: Composition) -> None:
             )
     if scheduler.output_reserve is None:
         return
-    over = isinstance(stages[-1], Decodes) and stages[-1].over_prefills
-    over = over or any(isinstance(stage, Admit) and stage.unless_swapped for stage in before)
-    over = over or not _preempts_plainly(scheduler)
-    if not last or (isinstance(before[0], Admit) and len(before) > 1) or (swaps and over):
+    cached = scheduler.prefix_cache is not None and scheduler.prefix_cache.tree is None
+    names = ("over_prefills", "unless_swapped")
+    other = cached or any(getattr(stage, name, False) for stage in stages for name in names)
+    last = last and not (swaps and (other or not _preempts_plainly(scheduler)))
+    if not last or (isinstance(before[0], Admit) and len(before) > 1):
         raise PolicyError(
             "output_reserve must be None unless the stages are Prefills(), Admit() and Decodes() in this "
-            "order, or the last two; or these behind SwapIn(), with over_prefills=False, exclusive_prefill, "
-            f"and without unless_swapped, spare_block and stop_at_own_preemption; were {stages!r}"
+            "order, or the last two; or these behind SwapIn(), over_prefills=False and exclusive_prefill, "
+            f"no unless_swapped, spare_block, stop_at_own_preemption or cached blocks; were {stages!r}"
         )
     if scheduler.ranks:
         raise PolicyError("output_reserve must be None where the order ranks requests")

@@ -79,6 +79,8 @@ def swap_beside_reserve(source: Source, scheduler: Wire) -> None:
         before = [one | waits if one["kind"] == "admit" else one for one in before]
         scheduler["stages"] = [swap_in(source), *before, {**last, "over_prefills": False}]
         scheduler["preemption"] = preemption(source, swaps=True)
+        if "tree" not in (scheduler["prefix_cache"] or {}):
+            scheduler |= {"prefix_cache": None, "order": {"kind": "arrival"}}
 
 
 def runs_past_ends(scheduler: Wire) -> bool:

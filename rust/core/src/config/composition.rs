@@ -232,7 +232,8 @@ impl SchedulerConfig {
         let (before, ends) = match before {
             [Stage::SwapIn { .. }, rest @ ..] if self.output_reserve.is_some() => {
                 let alone = matches!(last, Some(Stage::Decodes { over_prefills: false, .. }))
-                    && self.preempts_plainly();
+                    && self.preempts_plainly()
+                    && (self.prefix_cache.is_none() || self.has_prefix_tree());
                 let waits = |stage: &Stage| matches!(stage, Stage::Admit { unless_swapped: true, .. });
                 (rest, alone && rest.iter().all(prefills) && !rest.iter().any(waits))
             }
@@ -249,7 +250,8 @@ impl SchedulerConfig {
         if !ends || before.len() > 1 && !matches!(before[0], Stage::Prefills) {
             let rule = "must be null unless the stages are prefills, admit and decodes in this order, or the last two; or these \
                 behind one that swaps in, where decodes preempt no prefills, admit is not unless_swapped, \
-                exclusive_prefill is true, and spare_block and stop_at_own_preemption are false";
+                exclusive_prefill is true, spare_block and stop_at_own_preemption are false, and prefixes are cached in a \
+                tree, if at all";
             return Err(("output_reserve", rule));
         }
         Ok(())
