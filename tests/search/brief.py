@@ -30,6 +30,7 @@ SIMPLE: dict[str, Any] = {
     "prefix_cache": None,
     "schedule_ahead": False,
     "drop_unseen": False,
+    "unseen_ends": False,
     "receive_interval": 1,
     "order": {"kind": "arrival"},
     "max_num_seqs": 1000,

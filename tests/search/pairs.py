@@ -19,10 +19,11 @@ MECHANISMS = (
     *("clients: parents", "cost: graphs", "decodes: sits_out", "flag: decodes_first"),
     *("flag: drop_unseen", "flag: exclusive_prefill", "flag: output_reserve", "flag: prompt_batch"),
     *("flag: receive_interval", "flag: schedule_ahead", "flag: spare_block"),
-    *("flag: whole_block_chunks", "handover", "handover: overlap", "handover: reserve"),
+    *("flag: unseen_ends", "flag: whole_block_chunks", "handover", "handover: overlap", "handover: reserve"),
     *("joining: adapters", "joining: prefills", "levels", "lockstep", "migrate: live", "pipeline"),
     *("lockstep: balance", "lockstep: groups"),
     *("quantum", "preemption: overlapped copies", "preemption: swap", "prefix cache: queued alike"),
+    "preemption: swap beside a reserve",
     *("prefix cache: tree", "routers: report_every", "scale", "speculation"),
     *(
         "speculation: drops_last_block",

@@ -45,6 +45,8 @@ BESIDE = {
     "A stage": {
         # Where requests are ranked, they are swapped in by their admission.
         "rust/core/src/instance/scheduler/admit.rs",
+        # Beside a reserve they are swapped in as others are accepted.
+        "rust/core/src/instance/effects/offers.rs",
     },
     "An instance field": {
         # It says a real router's rule, as policies do.

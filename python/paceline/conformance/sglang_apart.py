@@ -13,8 +13,8 @@ import numpy as np
 
 from paceline.conformance import sglang
 from paceline.conformance.log import DecisionLog
-from paceline.policies.sglang_disaggregated import handover_of, prefills_alone
-from paceline.policy import Scheduler
+from paceline.policies.sglang_disaggregated import decodes_alone, handover_of, prefills_alone
+from paceline.policy import Scheduler, Swap
 
 __all__ = ["FIELDS", "cluster", "columns", "instance", "lead", "other", "steps"]
 
@@ -25,10 +25,14 @@ _BLOCKS = 1_000_000
 def instance(log: DecisionLog) -> dict[str, Any]:
     """Return the configuration of the log's engine."""
     found = sglang.instance(log)
+    scheduler = sglang.policy(log.engine).scheduler_of(0)
     if log.engine["disaggregation"] == "decode":
-        return found
-    scheduler = prefills_alone(sglang.policy(log.engine).scheduler_of(0))
-    return {**found, "scheduler": scheduler.to_wire(num_blocks=found["blocks"], defaults=(1, 1))}
+        seconds = log.engine.get("swap_ns", 0) / 1e9
+        scheduler = decodes_alone(scheduler, Swap(cpu_blocks=_BLOCKS, out_s=seconds, in_s=seconds))
+    else:
+        scheduler = prefills_alone(scheduler)
+    wire = scheduler.to_wire(num_blocks=found["blocks"], defaults=(1, 1), ticks_per_s=1e9)
+    return {**found, "scheduler": wire}
 
 
 def other(log: DecisionLog) -> dict[str, Any]:

@@ -376,10 +376,9 @@ class Instance:
     def _speculation(self, tokens: int, seqs: int, *, tiered: bool, two_steps: bool) -> dict[str, Any]:
         if self.speculation is None:
             return {}
-        model, gpu = self.resolved_model, self.resolved_gpu
         wire = self.speculation.to_wire(
-            model,
-            gpu,
+            self.resolved_model,
+            self.resolved_gpu,
             tensor_parallel=self.tensor_parallel,
             kv_dtype=self.kv_dtype,
             tiered=tiered,

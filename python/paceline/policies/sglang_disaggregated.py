@@ -8,9 +8,11 @@ from typing import Literal
 from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policies.sglang import sglang
-from paceline.policy import Handover, Policy, Pools, Scheduler, round_robin
+from paceline.policy import Handover, Policy, Pools, Scheduler, Swap, SwapIn, round_robin
+from paceline.policy.scheduler import NO_LIMIT
+from paceline.policy.stages import PcieSwap
 
-__all__ = ["handover_of", "prefills_alone", "sglang_disaggregated"]
+__all__ = ["decodes_alone", "handover_of", "prefills_alone", "sglang_disaggregated"]
 
 
 @typed(PolicyError)
@@ -24,6 +26,7 @@ def sglang_disaggregated(
     decode_radix_cache: bool = False,
     decode_allocation_policy: Literal["early", "prefill_complete"] = "early",
     num_reserved_decode_tokens: int = 512,
+    retraction_backup: Swap | PcieSwap | None = None,
     schedule_conservativeness: float = 1.0,
     overlap_schedule: bool = True,
 ) -> Policy:
@@ -50,7 +53,11 @@ def sglang_disaggregated(
         queued once that is done, or once its prompt is computed.
     num_reserved_decode_tokens
         Tokens that an acceptance leaves for each request that runs or was accepted
-        (``--num-reserved-decode-tokens``).
+        (``--num-reserved-decode-tokens``), and a request that was retracted for each of those
+        and for itself as it returns.
+    retraction_backup
+        The host's memory for the KV of requests that are retracted where they decode, such as
+        ``Swap.over_pcie(cpu_gib=64)``; None: of any size, and copies take no time.
     schedule_conservativeness
         As of :func:`sglang`.
     overlap_schedule
@@ -76,8 +83,8 @@ def sglang_disaggregated(
     Source: SGLang 0.5.23, ``srt/disaggregation/prefill.py`` and ``decode.py``. Decisions of two instances
     that hand requests over, and of one of either kind, with a tree and without, are those of logs that its
     own code made (``tests/conformance/logs/sglang``). `docs/guides/disaggregation.md` says what differs:
-    the KV of a request is sent in one piece, and one that is retracted computes its KV again where it
-    decodes.
+    the KV of a request is sent in one piece. Where requests decode, a step of the overlapped schedule
+    computes one more token of those that end with the one before it, as SGLang's loop there does.
     """
     early = decode_allocation_policy == "early"
     one, other = (
@@ -92,7 +99,7 @@ def sglang_disaggregated(
     )
     return Policy(
         name="sglang-disaggregated",
-        scheduler={"prefill": prefills_alone(one), "decode": other},
+        scheduler={"prefill": prefills_alone(one), "decode": decodes_alone(other, retraction_backup)},
         pools=Pools(prefill=prefill, decode=decode),
         on_arrival=round_robin(within="prefill"),
         decode_on_arrival=round_robin(within="decode"),
@@ -107,6 +114,16 @@ def prefills_alone(scheduler: Scheduler) -> Scheduler:
     reserve = scheduler.output_reserve
     assert reserve is not None
     return dataclasses.replace(scheduler, output_reserve=dataclasses.replace(reserve, clip=1))
+
+
+def decodes_alone(scheduler: Scheduler, backup: Swap | PcieSwap | None = None) -> Scheduler:
+    """Return a scheduler of an instance that only decodes: what it retracts stays in the host's memory."""
+    return dataclasses.replace(
+        scheduler,
+        stages=(SwapIn(), *scheduler.stages),
+        preemption=Swap(cpu_blocks=NO_LIMIT) if backup is None else backup,
+        unseen_ends=scheduler.schedule_ahead,
+    )
 
 
 def handover_of(reserved: int) -> Handover:

@@ -92,6 +92,16 @@ class Composition(Protocol):
         ...
 
     @property
+    def spare_block(self) -> bool:
+        """Whether a running request needs a block to spare."""
+        ...
+
+    @property
+    def stop_at_own_preemption(self) -> bool:
+        """Whether a request that preempts itself ends the stage."""
+        ...
+
+    @property
     def schedule_ahead(self) -> bool:
         """Whether a step is decided when the one before it starts."""
         ...
@@ -99,6 +109,11 @@ class Composition(Protocol):
     @property
     def drop_unseen(self) -> bool:
         """Whether a preempted request loses the token that the decision does not know."""
+        ...
+
+    @property
+    def unseen_ends(self) -> bool:
+        """Whether the decision computes one more token of requests that end with the step under way."""
         ...
 
     @property
@@ -255,7 +270,7 @@ def _check_exclusive(scheduler: Composition) -> None:
             "exclusive_prefill must be False unless Decodes() comes after Admit() and Prefills(), and "
             f"prefills are not Layered; stages were {stages!r}"
         )
-    if any(isinstance(stage, SwapIn) for stage in stages[:place]):
+    if scheduler.output_reserve is None and any(isinstance(stage, SwapIn) for stage in stages[:place]):
         raise PolicyError(
             f"exclusive_prefill must be False where SwapIn() comes before Decodes(); stages were {stages!r}"
         )
@@ -379,8 +394,18 @@ def _check_tree(scheduler: Composition) -> None:
         )
 
 
+def _preempts_plainly(scheduler: Composition) -> bool:
+    """Whether decodes alone preempt, in steps without prefills, until all that are left find their blocks."""
+    return scheduler.exclusive_prefill and not (scheduler.spare_block or scheduler.stop_at_own_preemption)
+
+
 def _check_drop_unseen(scheduler: Composition) -> None:
     """Refuse to drop tokens of preempted requests unless decodes alone preempt, in steps without prefills."""
+    tiers = scheduler.prefix_cache is not None and scheduler.prefix_cache.tiers
+    plain = _preempts_plainly(scheduler) and not (scheduler.decodes_first or tiers)
+    if scheduler.unseen_ends and not (scheduler.drop_unseen and plain):
+        rule = "without drop_unseen and exclusive_prefill, or beside decodes_first, spare_block, tiers or "
+        raise PolicyError(f"unseen_ends must be False {rule}stop_at_own_preemption, was True")
     if not scheduler.drop_unseen:
         return
     decodes = scheduler.stages[-1]
@@ -399,9 +424,9 @@ def _check_drop_unseen(scheduler: Composition) -> None:
 def _check_reserve(scheduler: Composition) -> None:
     """Refuse an output reserve where prefills may come after decodes, or keep their KV off the GPU."""
     stages = scheduler.stages
-    last = isinstance(stages[-1], Decodes) and all(
-        isinstance(stage, Prefills | Admit) for stage in stages[:-1]
-    )
+    swaps = isinstance(stages[0], SwapIn) and scheduler.output_reserve is not None
+    before = stages[swaps:-1]
+    last = isinstance(stages[-1], Decodes) and all(isinstance(stage, Prefills | Admit) for stage in before)
     for stage in stages:
         if isinstance(stage, Decodes) and stage.sits_out and (scheduler.exclusive_prefill or not last):
             raise PolicyError(
@@ -415,10 +440,15 @@ def _check_reserve(scheduler: Composition) -> None:
             )
     if scheduler.output_reserve is None:
         return
-    if not last or (isinstance(stages[0], Admit) and len(stages) > 2):
+    cached = scheduler.prefix_cache is not None and scheduler.prefix_cache.tree is None
+    names = ("over_prefills", "unless_swapped")
+    other = cached or any(getattr(stage, name, False) for stage in stages for name in names)
+    last = last and not (swaps and (other or not _preempts_plainly(scheduler)))
+    if not last or (isinstance(before[0], Admit) and len(before) > 1):
         raise PolicyError(
             "output_reserve must be None unless the stages are Prefills(), Admit() and Decodes() in this "
-            f"order, or the last two; were {stages!r}"
+            "order, or the last two; or these behind SwapIn(), over_prefills=False and exclusive_prefill, "
+            f"no unless_swapped, spare_block, stop_at_own_preemption or cached blocks; were {stages!r}"
         )
     if scheduler.ranks:
         raise PolicyError("output_reserve must be None where the order ranks requests")

@@ -199,8 +199,8 @@ class Policy(Value):
         schedulers.check_loras(migrates=self.migrates)
         moves = any(self.rules[moment] is not None for moment in MOMENTS[1:])
         several = (action for _, actions in self.monitors for action in actions)
-        migrates = moves or any(isinstance(action, Migrate) for action in several)
-        schedulers.check_trees(migrates=migrates, handed_over=self.handover is not None)
+        monitored = any(isinstance(action, Migrate) for action in several)
+        schedulers.check_trees(self.handover, moves=moves, monitored=monitored)
         overlap = "none" if self.handover is None else self.handover.overlap
         if overlap != "none" and self.decode_on_arrival is None:
             raise PolicyError(

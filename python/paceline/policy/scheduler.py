@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_LIMIT", "QueueOrder", "Scheduler"]
 
-_SELDOM = ("requeue_last", "drop_unseen", "whole_block_chunks")  # written only where they hold
+_SELDOM = ("requeue_last", "drop_unseen", "unseen_ends", "whole_block_chunks")  # written only where they hold
 NO_LIMIT = 2**32 - 2
 """No limit on the tokens of a step: the largest number that the engine reads."""
 
@@ -135,8 +135,7 @@ class Scheduler(Value):
         Share of all blocks that an admission leaves free, 0 to 1; and whether
         that also applies when nothing runs.
     spare_block
-        Whether a running request is scheduled only if a block is free, even if it
-        needs none.
+        Whether a running request is scheduled only if a block is free, even if it needs none.
     decodes_first
         Whether, after each step, decodes come before prefills in the order of
         running requests.
@@ -166,13 +165,15 @@ class Scheduler(Value):
         more step. Beside drafts the stages must be `Running` and
         ``Admit(unless_preempted=True)``, and preemption by recompute.
     drop_unseen
-        Whether a request that such a decision preempts loses its token under way, as under
-        SGLang. Needs an `output_reserve`, and decodes that leave steps to prefills.
+        Whether a request that such a decision preempts loses its token under way, as under SGLang.
+        Needs an `output_reserve`, and decodes that leave steps to prefills.
+    unseen_ends
+        Whether such a decision computes one more token, which is discarded, of requests that end
+        with the step under way, as on SGLang's decode instances.
     draft_slots
-        Where tokens are drafted, which steps have slots for them. ``"lookahead"``: each has as many past its
-        tokens as its `~paceline.Speculation` says, within the longest sequence, as under vLLM.
-        ``"two_steps"``: each decode has slots for the tokens of two steps, a prompt has none, and drafts are
-        not cut at the longest sequence, as under SGLang.
+        Which steps have slots for drafts. ``"lookahead"``: each, as many as its `~paceline.Speculation` says,
+        up to the longest sequence, as under vLLM. ``"two_steps"``: decodes, for the tokens of two steps and
+        past the longest sequence, as under SGLang.
     pipelined
         Whether the stages of an instance with ``pipeline_parallel`` above 1 have several
         batches at a time; None: a step passes all stages before the next one is formed.
@@ -233,6 +234,7 @@ class Scheduler(Value):
     prefix_cache: PrefixCache | None = None
     schedule_ahead: bool = False
     drop_unseen: bool = False
+    unseen_ends: bool = False
     draft_slots: Literal["lookahead", "two_steps"] = "lookahead"
     receive_interval: int = 1
     pipelined: Pipelined | None = None

@@ -10,8 +10,10 @@ from paceline.errors import PolicyError
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.tree import Field
 from paceline.policy.flips import Flip
+from paceline.policy.handover import Handover
 from paceline.policy.pools import Pools
 from paceline.policy.scheduler import Scheduler
+from paceline.policy.stages import Recompute
 from paceline.policy.wire import Monitors, Rules, expressions_in
 
 __all__ = ["Schedulers"]
@@ -103,7 +105,25 @@ class Schedulers:
                 f"not passed over, was {limited!r}"
             )
 
-    def check_trees(self, *, migrates: bool, handed_over: bool) -> None:
+    def _check_swaps(self, *, reserves: bool, monitored: bool) -> None:
+        """Refuse what a hand-over beside a reserve is needed for, or monitors that migrate requests exclude.
+
+        Raises
+        ------
+        PolicyError
+            If there is one.
+        """
+        for each in self.several:
+            swaps = each.output_reserve is not None and not isinstance(each.preemption, Recompute)
+            if swaps and not reserves:
+                raise PolicyError(
+                    "output_reserve must be None beside a Swap unless a handover has reserve_tokens, beside "
+                    f"which requests are swapped in, was {each.output_reserve!r}"
+                )
+            if each.unseen_ends and monitored:
+                raise PolicyError("unseen_ends must be False where monitors migrate requests, was True")
+
+    def check_trees(self, handover: Handover | None, *, moves: bool, monitored: bool) -> None:
         """Refuse radix trees of prefixes, and tokens that count late, where requests are not handed over.
 
         Raises
@@ -111,6 +131,9 @@ class Schedulers:
         PolicyError
             If there is one.
         """
+        reserves = handover is not None and handover.reserve_tokens is not None
+        self._check_swaps(reserves=reserves, monitored=monitored)
+        migrates, handed_over = moves or monitored, handover is not None
         caches = [each.prefix_cache for each in self.several if each.prefix_cache is not None]
         tree = next((cache.tree for cache in caches if cache.tree is not None), None)
         if migrates and not handed_over and tree is not None:

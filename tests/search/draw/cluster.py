@@ -88,6 +88,13 @@ def cluster(source: Source) -> Wire:
     elif not tiered and (source.chance(0.2) if stays else source.chance(0.005)):
         for one in fleet:
             stages.hold_prompts(source, one)
+    accepts = drawn["handover"] is not None and "reserve" in drawn["handover"]
+    for one in fleet if accepts and source.chance(0.6) else ():
+        if one["scheduler"].get("output_reserve") and len(one["scheduler"]["stages"]) > 1:
+            stages.swap_beside_reserve(source, one["scheduler"])
+    for one in fleet:
+        if watched or tiered or not stages.runs_past_ends(one["scheduler"]):
+            one["scheduler"] |= {"unseen_ends": False} if source.chance(0.97) else {}
     for one in fleet if not piped else ():
         # Beside steps decided ahead and drafts, requests stay.
         bound = "speculation" in one or one["scheduler"]["schedule_ahead"]

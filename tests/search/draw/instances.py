@@ -169,6 +169,7 @@ def unranked_scheduler(source: Source) -> Wire:
     ahead = source.chance(0.6 if reserves else 0.35)
     reserve = output_reserve(source) if reserves and source.chance(0.85) else None
     drops = reserve and ahead and (exclusive or sits_out) and (cache is None or cache.get("tree"))
+    drops = source.chance(0.8) if drops else source.chance(0.002)
     return {
         **most,
         **step_limits.varying(source, most, chunked=_cuts(several)),
@@ -186,7 +187,8 @@ def unranked_scheduler(source: Source) -> Wire:
         "requeue_late": source.chance(0.4),
         "prefix_cache": cache,
         "schedule_ahead": ahead,
-        "drop_unseen": source.chance(0.8) if drops else source.chance(0.002),
+        "drop_unseen": drops,
+        "unseen_ends": source.chance(0.4) if drops else source.chance(0.002),
         **({"receive_interval": source.pick((2, 3, 5, 9))} if source.chance(0.25) else {}),
         "requeue_last": source.chance(0.8 if reserves else 0.1),
         "output_reserve": reserve,

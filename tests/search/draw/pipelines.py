@@ -27,6 +27,7 @@ def prepare(source: Source, instance: Wire) -> None:
         "preemption": {"kind": "recompute"},
         "schedule_ahead": False,
         "drop_unseen": False,
+        "unseen_ends": False,
         "decodes_first": False,
         "output_reserve": None,
         "prompt_batch": None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from search.draw.expressions import Wire
+from search.draw.preemption import preemption
 from search.draw.source import Source
 
 RUNNING: Wire = {"kind": "running"}
@@ -64,8 +65,28 @@ def hold_prompts(source: Source, instance: Wire) -> None:
         "joining": {},
         "varying": {},
         "drop_unseen": False,
+        "unseen_ends": False,
         "prompt_batch": {"tokens": source.whole(1, 60), "steps": source.pick((1, 2, 3, 5, 9))},
     }
+
+
+def swap_beside_reserve(source: Source, scheduler: Wire) -> None:
+    """Have a scheduler with room for outputs to come swap requests out, and in as others are accepted."""
+    *before, last = scheduler["stages"]
+    if before[0]["kind"] != "swap_in" and scheduler["exclusive_prefill"]:
+        scheduler |= {"spare_block": False, "stop_at_own_preemption": False}
+        waits = {"unless_swapped": False}
+        before = [one | waits if one["kind"] == "admit" else one for one in before]
+        scheduler["stages"] = [swap_in(source), *before, {**last, "over_prefills": False}]
+        scheduler["preemption"] = preemption(source, swaps=True)
+        if "tree" not in (scheduler["prefix_cache"] or {}):
+            scheduler |= {"prefix_cache": None, "order": {"kind": "arrival"}}
+
+
+def runs_past_ends(scheduler: Wire) -> bool:
+    """Whether steps may compute tokens of requests that have ended."""
+    other = scheduler["decodes_first"] or scheduler["spare_block"] or scheduler["stop_at_own_preemption"]
+    return bool(scheduler["exclusive_prefill"] and not other)
 
 
 def layered(source: Source) -> Wire:

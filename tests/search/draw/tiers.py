@@ -30,6 +30,7 @@ def prepare(source: Source, instance: Wire) -> None:
         "prefix_cache": {"unknown_first": source.chance(0.7)},
         "schedule_ahead": source.chance(0.5),
         "drop_unseen": False,
+        "unseen_ends": False,
         "joining": {},
         "varying": {},
     }

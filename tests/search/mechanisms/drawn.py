@@ -12,6 +12,9 @@ FLAGS = (
     *("threshold_when_alone", "exclusive_prefill", "watermark_when_idle", "spare_block", "decodes_first"),
     *("refund", "stop_at_own_preemption", "requeue_late", "schedule_ahead"),
 )
+SELDOM = (
+    *("requeue_last", "output_reserve", "whole_block_chunks", "prompt_batch", "drop_unseen", "unseen_ends"),
+)
 
 
 def drawn(case: Case) -> set[str]:
@@ -148,9 +151,11 @@ def _of_instance(instance: Wire) -> Iterator[str]:
             yield f"flag: {name}"
     if scheduler.get("receive_interval", 1) > 1:
         yield "flag: receive_interval"
-    for name in ("requeue_last", "output_reserve", "whole_block_chunks", "prompt_batch", "drop_unseen"):
+    for name in SELDOM:
         if scheduler.get(name):
             yield f"flag: {name}"
+    if scheduler.get("output_reserve") and scheduler["preemption"]["kind"] == "swap":
+        yield "preemption: swap beside a reserve"
     if not scheduler["refund"]:
         yield "flag: not refund"
     if scheduler["watermark_blocks"]:

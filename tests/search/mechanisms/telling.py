@@ -18,7 +18,7 @@ IN_SCHEDULER = (
     *("watermark_blocks", "watermark_when_idle", "spare_block", "decodes_first", "refund"),
     *("stop_at_own_preemption", "preemption", "requeue_late", "prefix_cache", "schedule_ahead", "admission"),
     *("receive_interval", "requeue_last", "output_reserve", "whole_block_chunks"),
-    *("prompt_batch", "drop_unseen"),
+    *("prompt_batch", "drop_unseen", "unseen_ends"),
 )
 IN_STAGES = (
     *("unless_preempted", "unless_swapped", "count_decodes", "gather", "chunked"),

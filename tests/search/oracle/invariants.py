@@ -236,7 +236,8 @@ def work(table: Table) -> Iterator[Failure]:
         busy = used["busy_ticks"]
         # A step that is decided ahead may compute tokens of requests that have ended by then.
         one = table.config["instances"][index]
-        overruns = one["scheduler"]["schedule_ahead"] and one.get("speculation") is not None
+        drafts = one["scheduler"]["schedule_ahead"] and one.get("speculation") is not None
+        overruns = drafts or one["scheduler"].get("unseen_ends", False)
         if (busy > present and not overruns) or (busy < present and not waits and not used.get("tier")):
             yield table.broken(10, "busy exactly while there is a request", None, busy=busy, present=present)
 

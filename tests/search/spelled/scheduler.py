@@ -67,6 +67,7 @@ def spell(wire: Wire, blocks: int) -> Scheduler:
         receive_interval=wire.get("receive_interval", 1),
         requeue_last=wire.get("requeue_last", False),
         drop_unseen=wire.get("drop_unseen", False),
+        unseen_ends=wire.get("unseen_ends", False),
         whole_block_chunks=wire.get("whole_block_chunks", False),
         output_reserve=_output_reserve(wire.get("output_reserve")),
         prompt_batch=PromptBatch(**wire["prompt_batch"]) if wire.get("prompt_batch") else None,

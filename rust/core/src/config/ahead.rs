@@ -26,6 +26,16 @@ impl SchedulerConfig {
         Ok(())
     }
 
+    /// Refuses steps that run past the ends of requests unless decisions know nothing of the step before them.
+    pub(super) fn check_unseen_ends(&self) -> Result<(), Breach> {
+        if self.unseen_ends && (!self.drop_unseen || self.decodes_first || !self.preempts_plainly()) {
+            let rule = "must be false unless tokens that a decision does not know are dropped (drop_unseen), with \
+                        exclusive_prefill and without decodes_first, spare_block and stop_at_own_preemption";
+            return Err(("unseen_ends", rule));
+        }
+        Ok(())
+    }
+
     /// The rule that a scheduler breaks which decides steps ahead beside drafts, if it breaks one.
     ///
     /// The decision counts drafts as accepted that may be rejected. What becomes of that is known of the stages of vLLM V1
@@ -109,6 +119,35 @@ mod tests {
         let tree = Some(PrefixTreeConfig { passes: 32, most: 128, least_load: 0 });
         rules.prefix_cache = Some(PrefixCacheConfig { unknown_first: true, evict: None, tree });
         assert_eq!(refused(&rules), None);
+    }
+
+    #[test]
+    fn steps_run_past_ends_only_where_decisions_drop_tokens_and_decodes_preempt_alone() {
+        let config = fixtures::config(&[100], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+        let plain = SchedulerConfig {
+            unseen_ends: true,
+            drop_unseen: true,
+            exclusive_prefill: true,
+            spare_block: false,
+            stop_at_own_preemption: false,
+            decodes_first: false,
+            ..config.instances[0].scheduler.clone()
+        };
+        assert_eq!(plain.check_unseen_ends(), Ok(()));
+        let changes: [fn(&mut SchedulerConfig); 5] = [
+            |rules| rules.drop_unseen = false,
+            |rules| rules.exclusive_prefill = false,
+            |rules| rules.spare_block = true,
+            |rules| rules.stop_at_own_preemption = true,
+            |rules| rules.decodes_first = true,
+        ];
+        for change in changes {
+            let mut rules = plain.clone();
+            change(&mut rules);
+            assert!(rules.check_unseen_ends().is_err_and(|(field, _)| field == "unseen_ends"));
+            rules.unseen_ends = false;
+            assert_eq!(rules.check_unseen_ends(), Ok(()));
+        }
     }
 
     #[test]

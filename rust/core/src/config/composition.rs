@@ -25,6 +25,7 @@ impl SchedulerConfig {
         self.check_reserve()?;
         self.check_prefix_tree()?;
         self.check_drop_unseen()?;
+        self.check_unseen_ends()?;
         self.check_prompt_batch()?;
         match &self.order {
             QueueOrder::Ranked(ranking) => self.check_ranked(ranking),
@@ -126,7 +127,8 @@ impl SchedulerConfig {
             let rule = "must be false unless the stage decodes is after all stages that run prefills, none of them layered";
             return Err(("exclusive_prefill", rule));
         }
-        if self.stages[..decodes].iter().any(|stage| matches!(stage, Stage::SwapIn { .. })) {
+        let swaps_in = |stage: &Stage| matches!(stage, Stage::SwapIn { .. });
+        if self.output_reserve.is_none() && self.stages[..decodes].iter().any(swaps_in) {
             let rule = "must be false if a stage swaps requests in before the stages that run prefills";
             return Err(("exclusive_prefill", rule));
         }
@@ -213,6 +215,11 @@ impl SchedulerConfig {
         Ok(())
     }
 
+    /// Whether decodes alone preempt, in steps without prefills, until all that are left find their blocks.
+    pub(super) fn preempts_plainly(&self) -> bool {
+        self.exclusive_prefill && !self.spare_block && !self.stop_at_own_preemption
+    }
+
     /// Decodes come last where they sit out, or admissions leave room for their outputs.
     fn check_reserve(&self) -> Result<(), Breach> {
         let (last, before) = match self.stages.split_last() {
@@ -221,6 +228,17 @@ impl SchedulerConfig {
         };
         let prefills = |stage: &Stage| matches!(stage, Stage::Prefills | Stage::Admit { .. });
         let ends = matches!(last, Some(Stage::Decodes { .. })) && before.iter().all(prefills);
+        // Swapped-out requests resume before all that a step runs, and beside decodes alone.
+        let (before, ends) = match before {
+            [Stage::SwapIn { .. }, rest @ ..] if self.output_reserve.is_some() => {
+                let alone = matches!(last, Some(Stage::Decodes { over_prefills: false, .. }))
+                    && self.preempts_plainly()
+                    && (self.prefix_cache.is_none() || self.has_prefix_tree());
+                let waits = |stage: &Stage| matches!(stage, Stage::Admit { unless_swapped: true, .. });
+                (rest, alone && rest.iter().all(prefills) && !rest.iter().any(waits))
+            }
+            _ => (before, ends),
+        };
         if self.decodes_sit_out() && (self.exclusive_prefill || !ends) {
             let rule =
                 "must not have decodes that sit out unless they come after prefills that do not exclude them";
@@ -230,7 +248,10 @@ impl SchedulerConfig {
             return Ok(());
         }
         if !ends || before.len() > 1 && !matches!(before[0], Stage::Prefills) {
-            let rule = "must be null unless the stages are prefills, admit and decodes in this order, or the last two";
+            let rule = "must be null unless the stages are prefills, admit and decodes in this order, or the last two; or these \
+                behind one that swaps in, where decodes preempt no prefills, admit is not unless_swapped, \
+                exclusive_prefill is true, spare_block and stop_at_own_preemption are false, and prefixes are cached in a \
+                tree, if at all";
             return Err(("output_reserve", rule));
         }
         Ok(())

@@ -57,6 +57,13 @@ const SELECTED: Other =
 const LAYERED: Other = Other(|_, own| own.scheduler.is_layered(), "prefills run by groups of layers");
 const SWAPPED: Other =
     Other(|_, own| own.scheduler.preemption != Preemption::Recompute, "preempted requests are swapped out");
+const SWAPPED_WITHOUT_RESERVE: Other = Other(
+    |config, own| {
+        let accepts = config.handover.is_some_and(|handover| handover.reserve.is_some());
+        SWAPPED.0(config, own) && !accepts
+    },
+    "preempted requests are swapped out, and none is accepted beside a reserve (handover.reserve)",
+);
 const RESERVED: Other = Other(
     |_, own| own.scheduler.output_reserve.is_some(),
     "admissions leave room for outputs to come (output_reserve)",
@@ -105,6 +112,7 @@ const SENT_WITHOUT_OFFER: Other = Other(
     |config, _| config.routing.moves_requests() && config.handover.is_none(),
     "requests leave their instance and are not handed over (handover)",
 );
+const MONITORED: Other = Other(|config, _| config.routing.monitors_migrate(), "monitors migrate requests");
 const NOT_WHOLE: Other = Other(
     |_, own| !own.scheduler.admits_whole_prompts(),
     "a step does not run all requests, then admit whole prompts in the order of arrival",
@@ -129,6 +137,14 @@ const EXCLUSIONS: &[Exclusion] = &[
     left_out("tier.below", |_, own| own.below().is_some(), &[AHEAD, MOVED, TOGETHER]),
     left_out("tier.below.prefetch", |_, own| own.prefetches(), &[AHEAD, LATE_ARRIVALS]),
     left_out("scheduler.output_reserve", RESERVED.0, &[RANKED]),
+    Exclusion {
+        must: ("must not leave room for outputs to come (output_reserve)", "did so"),
+        ..left_out("scheduler", RESERVED.0, &[SWAPPED_WITHOUT_RESERVE])
+    },
+    Exclusion {
+        must: ("must not compute tokens of requests that have ended (unseen_ends)", "did so"),
+        ..left_out("scheduler", |_, own| own.scheduler.unseen_ends, &[TIERED, MONITORED])
+    },
     left_out(
         "scheduler.prompt_batch",
         |_, own| own.scheduler.prompt_batch.is_some(),
@@ -239,8 +255,8 @@ impl Config {
 mod tests {
     use super::*;
     use crate::config::{
-        Balance, Handover, Lockstep, Pace, PipelineConfig, PrefixCacheConfig, PrefixTreeConfig, PromptBatch,
-        ReserveConfig,
+        AcceptanceReserve, Balance, Handover, Lockstep, Pace, PipelineConfig, PrefixCacheConfig,
+        PrefixTreeConfig, PromptBatch, ReserveConfig,
     };
     use crate::engine::fixtures;
 
@@ -354,6 +370,25 @@ mod tests {
         });
         let expected = "scheduler.allocation: must not be if the output fits where admissions leave room";
         assert!(said.is_some_and(|said| said.contains(expected)));
+    }
+
+    #[test]
+    fn requests_are_swapped_beside_a_reserve_for_outputs_only_as_others_are_accepted() {
+        let swaps = |config: &mut Config| {
+            let rules = &mut config.instances[0].scheduler;
+            rules.preemption = SWAP;
+            rules.output_reserve = Some(ReserveConfig { first: 1, least: 1, steps: 1, after: 1, clip: 1 });
+        };
+        let said = refusal(swaps);
+        let expected = "instances[0].scheduler: must not leave room for outputs to come (output_reserve) where preempted \
+                        requests are swapped out, and none is accepted beside a reserve";
+        assert!(said.is_some_and(|said| said.contains(expected)));
+        let said = refusal(|config| {
+            swaps(config);
+            let reserve = Some(AcceptanceReserve { tokens: 1, clip: 1 });
+            config.handover = Some(Handover { reserve, ..Handover::default() });
+        });
+        assert_eq!(said, None);
     }
 
     #[test]

@@ -81,6 +81,10 @@ pub struct SchedulerConfig {
     /// not know, and computes it again.
     #[serde(default)]
     pub drop_unseen: bool,
+    /// Whether such a decision does not know which requests end with the step under way: it computes one more token of each,
+    /// which is discarded.
+    #[serde(default)]
+    pub unseen_ends: bool,
     /// Steps without a prompt from one look for arrivals to the next; 1: each step looks. After a step with a prompt, and
     /// while no step is in progress, arrivals are received at once.
     #[serde(default = "every_step")]

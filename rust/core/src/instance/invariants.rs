@@ -31,14 +31,6 @@ impl Instance {
                     kv_tokens += u64::from(computed);
                     held += set.held_blocks(state, 0);
                 }
-                Phase::Deferred
-                | Phase::Ended { .. }
-                | Phase::MigratingOut
-                | Phase::Reserved
-                | Phase::Receiving
-                | Phase::Received
-                | Phase::Loading
-                | Phase::Loaded => held += count,
                 Phase::Prefilling | Phase::Stalled => {
                     kv_tokens += u64::from(state.computed);
                     held += count;
@@ -47,6 +39,8 @@ impl Instance {
                     assert_eq!(count, 0, "Invariant: a request without KV holds no block");
                 }
                 Phase::Swapped { .. } | Phase::MigratedIn | Phase::Vacant => {}
+                // All others hold what they have on the GPU.
+                _ => held += count,
             }
         }
         // The chunks of a batch between two groups of layers are counted with the batch.

@@ -170,25 +170,28 @@ impl KvStore {
         blocks: u64,
         table: &mut BlockTable,
     ) -> bool {
-        let known = self.gpu.known_blocks(owner, seen);
+        // Beside a tree, each request has its own copy.
+        let known = if self.gpu.is_tree() { 0 } else { self.gpu.known_blocks(owner, seen) };
         if !self.cpu.copy_out(blocks, self.gpu.shared_of(owner, known)) {
             return false;
         }
-        self.gpu.release(owner, seen, true, table);
+        self.gpu.release_preempted((owner, seen), table);
         self.gpu.set_count_on_host(table, blocks, known);
         self.enter(Tier::Host, tokens, table);
         true
     }
 
     /// Swaps a request with `tokens` computed tokens in, to `blocks` GPU blocks: those that the prefix cache still has
-    /// of it, and others. All its blocks are copied.
+    /// of it, unless that is a tree, and others. All its blocks are copied.
     pub(crate) fn swap_in(&mut self, owner: ContentOwner, tokens: u32, blocks: u64, table: &mut BlockTable) {
         self.cpu.copy_in(table.count(), self.gpu.shared_of(owner, table.registered()));
         self.leave(Tier::Host, tokens, table);
         table.clear();
         if self.gpu.caches() {
             let mut cached = Hits::default();
-            self.gpu.find(owner, tokens + 1, &mut cached);
+            if !self.gpu.is_tree() {
+                self.gpu.find(owner, tokens + 1, &mut cached);
+            }
             self.gpu.adopt(&cached, table);
         }
         self.grow(blocks, table);

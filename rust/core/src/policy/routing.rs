@@ -43,8 +43,13 @@ impl Routing {
 
     /// Whether requests leave the instance that they were sent to: by a rule, or a monitor that migrates them.
     pub(crate) fn moves_requests(&self) -> bool {
+        self.rules().count() > 1 || self.monitors_migrate()
+    }
+
+    /// Whether a monitor migrates requests.
+    pub(crate) fn monitors_migrate(&self) -> bool {
         let migrates = |action: &Action| matches!(action, Action::Migrate { .. });
-        self.rules().count() > 1 || self.every.iter().flat_map(|monitor| &monitor.actions).any(migrates)
+        self.every.iter().flat_map(|monitor| &monitor.actions).any(migrates)
     }
 
     /// Whether requests are sent as they arrive, or rejected, and no more: no rule or monitor holds or migrates one, or

@@ -15,9 +15,44 @@ def accept_offers(state: State, step: Step, *, count_decodes: bool, formed: bool
     Beside a reserve, it takes a seat; and where steps are decided ahead, requests are accepted as a step
     starts and the next one is decided (``formed``), unless all is known.
     """
-    incoming, memory, ahead = state.incoming, state.memory, state.settings.schedule_ahead
+    incoming, ahead = state.incoming, state.settings.schedule_ahead
     if incoming.reserve and not formed and ahead and state.started is not None:
         return
+    if formed:
+        restore_swapped(state, step, formed=True)
+    if state.swapped_to_accept:
+        return
+    _accept_each(state, step, count_decodes=count_decodes, formed=formed)
+    incoming.seen = incoming.received.copy()
+
+
+def restore_swapped(state: State, step: Step, *, formed: bool = False) -> None:
+    """Swap requests in, in order, until one does not fit beside tokens for each active request.
+
+    While one is left, none is accepted, and none of those received since is admitted.
+    """
+    incoming, memory, reserve = state.incoming, state.memory, state.incoming.reserve
+    ahead = state.settings.schedule_ahead and state.started is not None
+    if reserve is None or not state.resumes_as_accepted or (ahead and not formed):
+        return
+    page = state.settings.block_tokens
+    while state.queue.swapped:
+        request = state.queue.swapped[0]
+        wanted = memory.blocks_for(request.computed) * page
+        wanted += reserve["tokens"] * (len(_active(state, step)) + 1)
+        seats = state.admitted + len(incoming.receiving + incoming.received)
+        if seats >= state.settings.max_num_seqs or wanted > memory.free * page:
+            return
+        state.queue.swapped.remove(request)
+        state.copied_in += memory.move_to_gpu(request, request.computed)
+        incoming.received.insert(len(incoming.seen), request)
+        incoming.seen.append(request)
+        incoming.restored.append(request)
+        memory.make_room(0)
+
+
+def _accept_each(state: State, step: Step, *, count_decodes: bool, formed: bool) -> None:
+    incoming, memory = state.incoming, state.memory
     while incoming.offered and (step.room > 0 or incoming.reserve):
         handover = incoming.offered[0]
         request = handover.request
@@ -37,7 +72,8 @@ def accept_offers(state: State, step: Step, *, count_decodes: bool, formed: bool
         new = memory.blocks_for(room) - len(hits)
         _, unheld = memory.free_without([], hits)
         # Where a preempted request may lose a token, none is preempted for one that is accepted.
-        kept = blocks_of_decodes(state) + state.spare if state.settings.drop_unseen else 0
+        keeps = state.settings.drop_unseen and incoming.reserve is None
+        kept = blocks_of_decodes(state) + state.spare if keeps else 0
         if new + unheld + state.watermark + kept > memory.free:
             return
         if not _leaves_reserve(state, step, request, len(hits) * state.settings.block_tokens, (new, unheld)):
@@ -70,26 +106,35 @@ def _leaves_reserve(state: State, step: Step, request: Request, hit: int, blocks
 
     ``blocks``: those that it takes of its own, and of the cached ones that no request holds.
     """
-    incoming, reserve = state.incoming, state.incoming.reserve
+    reserve = state.incoming.reserve
     if reserve is None:
         return True
     new, unheld = blocks
-    ended = [one for one in state.ended if one not in state.running]
-    running = [(one.spec.prompt_tokens, one.generated - one.hidden, one) for one in state.running + ended]
-    running += [(one.spec.prompt_tokens, one.generated, one) for one in incoming.just_finished(step.start)]
-    held = sum(prompt + generated for prompt, generated, _ in running)
+    running = _counted(state, step)
+    held = sum(one.spec.prompt_tokens + one.generated - one.hidden for one in running)
 
     def output(one: Request) -> int:
         return min(one.spec.last_token, reserve["clip"])
 
-    longest = max((prompt + output(one) - held for prompt, _, one in running), default=0)
-    active = len(running) + len(incoming.receiving + incoming.received)
+    longest = max((one.spec.prompt_tokens + output(one) - held for one in running), default=0)
+    active = len(_active(state, step))
     wanted = max(
         new * state.settings.block_tokens + reserve["tokens"],
         request.computed - hit + min(request.spec.output_tokens, reserve["clip"]) - held,
     )
     free = (state.memory.free - unheld) * state.settings.block_tokens
     return bool(wanted <= free - max(reserve["tokens"] * active, longest))
+
+
+def _counted(state: State, step: Step) -> list[Request]:
+    """Return the requests that count as running, also those that just finished or run past their ends."""
+    ended = [one for one in state.ended + step.discarded if one not in state.running]
+    return [*state.running, *dict.fromkeys(ended), *state.incoming.just_finished(step.start)]
+
+
+def _active(state: State, step: Step) -> list[Request]:
+    """Return these, and the requests that were accepted and do not run."""
+    return [*_counted(state, step), *state.incoming.receiving, *state.incoming.received]
 
 
 def receive(state: State, request: Request, now: int) -> None:
@@ -108,6 +153,8 @@ def receive(state: State, request: Request, now: int) -> None:
 def next_received(state: State) -> Request | None:
     """Return the received request that is admitted next, if the step that is formed sees one."""
     first = next(iter(state.incoming.received), None)
+    if state.resumes_as_accepted:
+        return first if first in state.incoming.seen else None
     return first if first is not None and state.sees(first.queued_at) else None
 
 

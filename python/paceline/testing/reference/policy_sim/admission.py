@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paceline.testing.reference.policy_sim.acceptance import accept_offers, next_received
+from paceline.testing.reference.policy_sim.acceptance import accept_offers, next_received, restore_swapped
 from paceline.testing.reference.policy_sim.hosted_memory import HostedMemory
 from paceline.testing.reference.policy_sim.joining import enter_adapter, is_passed_over, prefills_are_full
 from paceline.testing.reference.policy_sim.loading import begin_load, end_load, offer_of_load, offer_of_loaded
@@ -28,6 +28,9 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
     """Return what the admission of a request would need now; None if a tier does not know yet."""
     memory, settings = state.memory, state.settings
     if request in state.incoming.received:
+        if state.resumes_as_accepted:
+            # Its next token is that of a decode.
+            return Offer(0, request.computed, 0, [], True, "landed")
         # It holds the blocks for its next token.
         tokens = request.lacking
         room = settings.speculation.room(request.computed + tokens, decodes=True)
@@ -218,13 +221,13 @@ def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -
     state.running.append(request)
     enter_adapter(state, request)
     if request in state.incoming.received:
-        state.incoming.received.remove(request)
         memory.grow(request, offered.room)
-        request.received_wait += step.start - request.spells[-1].start
-        step.handed_over.append(request)
+        if state.incoming.admit(request):
+            request.received_wait += step.start - request.spells[-1].start
+            step.handed_over.append(request)
         if isinstance(memory, TreeMemory):
             # It decodes from now on, and its prompt is in the tree.
-            state.rows.append(request)
+            state.rows = [one for one in state.rows if one is not request] + [request]
             memory.insert(request)
         if state.tier is not None:
             state.tier.admitted(request)
@@ -263,7 +266,8 @@ def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -
         request.scheduled = step.start
     else:
         request.spells[-1].end = step.start
-    step.add(request, offered.tokens, offered.part)
+    if offered.tokens > 0:
+        step.add(request, offered.tokens, offered.part)
     step.admitted.append(request)
     state.rank(request, step.start)
 
@@ -308,6 +312,9 @@ def swap_in(state: State, step: Step) -> None:
     step has. If a step has either prefills or decodes, no prefill joins decodes.
     """
     settings, memory = state.settings, state.memory
+    if state.resumes_as_accepted:
+        restore_swapped(state, step)
+        return
     while state.queue.swapped:
         request = state.queue.swapped[0]
         if settings.exclusive_prefill and not request.decoding and step.decodes_reached and step.decodes:

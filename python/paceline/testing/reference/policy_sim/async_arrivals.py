@@ -70,17 +70,24 @@ def may_lose(state: State, step: Step) -> bool:
         (one, one.computed + tokens)
         for one, tokens in ran
         if (one.decoding or tokens == one.lacking)
-        and not (tokens and one.generated + 1 == one.spec.last_token)
+        and not (tokens and one.generated + 1 == one.spec.last_token and not state.settings.unseen_ends)
     ]
     needed = sum(state.memory.lacking(one, computed + 1) for one, computed in decodes)
+    needed += len(state.incoming.received) if state.resumes_as_accepted else 0
     return needed + state.spare > state.memory.free
 
 
-def asks(state: State, request: Request) -> bool:
-    """Whether the next token of a request ends a phase, and a rule is asked then whether it leaves."""
+def may_hold(state: State, request: Request) -> bool:
+    """Whether the next token of a request may count once the next step is decided.
+
+    A last one does not, as the decision knows it, nor does one that ends a phase, with which a rule is asked
+    whether the request leaves.
+    """
+    if request.generated + 1 == request.spec.last_token:
+        return state.settings.unseen_ends
     after_first = "on_prefilled" in state.asked and request.generated == 0
     ends = request.changes_phase and request.generated + 1 == request.spec.reasoning_tokens
-    return after_first or ("on_answering" in state.asked and ends)
+    return not (after_first or ("on_answering" in state.asked and ends))
 
 
 def hold_token(state: State, request: Request, step: Step, now: int) -> None:
@@ -132,15 +139,31 @@ def insert_computed(state: State) -> None:
     state.computed.clear()
 
 
-def end_decision(state: State, discarded: list[Request] | None = None) -> bool:
+def _end_late(state: State, step: Step | None) -> None:
+    """End the requests whose last token counts now; the step that is formed discards what it has of them."""
+    for request in [one for one in state.counted if one.done and one.running]:
+        request.place = "gone"
+        state.running.remove(request)
+        state.ended.append(request)
+        state.deferred.append(request)
+        state.ended_late.append(request)
+        if request.generated < request.spec.output_tokens:
+            request.cancelled, request.cause = request.token_times[-1], "cancelled"
+        if step is not None and request in step.tokens:
+            step.discarded.append(request)
+            step.verified[request] = (-1, 0)
+
+
+def end_decision(state: State, step: Step | None = None) -> bool:
     """Free the blocks that the decision still counted as held, and make known what it did not know.
 
-    With a tier, blocks stay until a step has ended that computes tokens of a request which has ended:
-    ``discarded``. Return whether there was any of it.
+    With a tier, blocks stay until the step that was formed has ended, if it computes tokens of a request
+    which has ended. Return whether there was any of it.
     """
-    written = discarded or [] if state.tier is not None else []
+    written = step.discarded if state.tier is not None and step is not None else []
     learnt = bool(state.unseen)
     state.counted += [one for one in state.running if count_pending(one)]
+    _end_late(state, step)
     for request in state.unseen:
         request.hidden, request.given_up = 0, 0
         if request.running:
@@ -203,7 +226,8 @@ def catch_up(state: State) -> bool:
 
     Requests that were handed over and that the step did not see are seen from now on.
     """
-    handed_over = state.started is not None and bool(state.incoming.offered or state.incoming.received)
+    waiting = state.incoming.offered or state.incoming.received or state.swapped_to_accept
+    handed_over = state.started is not None and bool(waiting)
     # With a tier, a step that was in flight hid what it reported, and the blocks that it wrote to.
     flew = state.tier is not None and bool(state.in_flight)
     state.started, state.in_flight = None, []

@@ -72,7 +72,10 @@ class Incoming:
     receiving : list of Request
         Accepted requests that lack KV.
     received : list of Request
-        Requests whose KV has been received and that have not been admitted since, in that order.
+        Requests whose KV has been received and that have not been admitted since, in that order; and those
+        that were swapped in beside a reserve.
+    seen, restored : list of Request
+        Those of them that a decision beside two reserves has seen, and those that were swapped in.
     finished : list of Request
         Requests that finished with the latest step, until one is formed.
     finished_at : int
@@ -85,6 +88,8 @@ class Incoming:
     accepted: list[Handover] = field(default_factory=list)
     receiving: list[Request] = field(default_factory=list)
     received: list[Request] = field(default_factory=list)
+    seen: list[Request] = field(default_factory=list)
+    restored: list[Request] = field(default_factory=list)
     finished: list[Request] = field(default_factory=list)
     finished_at: int = -1
 
@@ -101,15 +106,22 @@ class Incoming:
         """Have those of a step's requests count that finish with it, until the next one is formed."""
         self.finished, self.finished_at = [one for one in requests if one.finished], now
 
-    def forget_finished(self, now: int) -> bool:
-        """Have them count no more; return whether there were any, and requests that are handed over wait."""
-        any_ = bool(self.just_finished(now)) and bool(self.offered or self.received)
+    def forget_finished(self, now: int, swapped: list[Request]) -> bool:
+        """Have them count no more; return whether there were any, and requests wait that may be accepted."""
+        any_ = bool(self.just_finished(now)) and bool(self.offered or self.received or swapped)
         self.finished = []
         return any_
 
     def just_finished(self, now: int) -> list[Request]:
         """Return the requests that finished with a step that has just ended, beside a reserve."""
         return self.finished if self.reserve and self.finished_at == now else []
+
+    def admit(self, request: Request) -> bool:
+        """Have a request wait no more; return whether another instance had sent its KV."""
+        sent = request not in self.restored
+        for part in (self.received, self.seen, self.restored):
+            part[:] = [one for one in part if one is not request]
+        return sent
 
     @property
     def on_the_way(self) -> list[Request]:

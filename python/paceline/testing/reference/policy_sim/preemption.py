@@ -45,12 +45,13 @@ def preempt(state: State, request: Request, step: Step) -> None:
     request.spells.append(Spell(step.start, request.phase))
     if state.ranking is not None:
         state.ranking.accumulators.left_batch(request, finished=False)
+    # The KV of a token that is lost is computed again.
+    request.computed -= request.pending is not None
+    kept = state.memory.blocks_for(request.computed)
     if state.ranking is None:
         # As in vLLM, the prefix cache registers what was scheduled, computed or not.
         state.memory.register_full(request, request.computed + scheduled)
-        kept = len(request.blocks)
-    else:
-        kept = state.memory.blocks_for(request.computed)
+        kept = len(request.blocks) if state.reserve is None else kept
     state.memory.preempt(request)
     swapped = state.settings.swap is not None and state.memory.keep_on_cpu(request, kept)
     if swapped:

@@ -323,6 +323,8 @@ class Replica:
         self.dropped += len(dropped)
         for request in dropped:
             self._forget(request)
+        late, scheduler.state.ended_late = scheduler.state.ended_late, []
+        self._end_requests(late, now)
         if step is None:
             # Offers may have been accepted, though no step forms.
             usage.peak_blocks = max(usage.peak_blocks, scheduler.memory.pool.held)
@@ -375,7 +377,8 @@ class Replica:
         self.usage.tokens += decoded + prefilled
         for request in step.handed_over:
             # It may have been preempted in the step that admitted it.
-            request.first_decode += now - step.start if request in step.tokens else 0
+            runs = request in step.tokens or request not in step.preempted
+            request.first_decode += now - step.start if runs else 0
         if decoded:
             self.decode_gaps.append(now - (step.start if self._last_decode is None else self._last_decode))
             self._last_decode = now

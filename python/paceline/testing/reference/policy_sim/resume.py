@@ -115,7 +115,7 @@ def _wanted(state: State, step: Step, request: Request) -> int:
     """Return the tokens that a request asks for: a decode also for its drafts."""
     speculation = state.settings.speculation
     if request in state.ended and not (speculation.drafts and request.hidden):
-        return 0
+        return int(state.settings.unseen_ends and request.done)
     if not request.decoding or request.lacking == 0:
         # Of a request that lacks nothing, a batch that is under way yields a token.
         return step.cut(request.lacking)

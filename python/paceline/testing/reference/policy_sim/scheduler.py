@@ -8,7 +8,6 @@ from typing import Any
 from paceline.testing.reference.policy_sim.acceptance import accept_formed
 from paceline.testing.reference.policy_sim.admission import admit, has_gathered, swap_in
 from paceline.testing.reference.policy_sim.async_arrivals import (
-    asks,
     catch_up,
     count_pending,
     detach,
@@ -17,6 +16,7 @@ from paceline.testing.reference.policy_sim.async_arrivals import (
     hold_token,
     insert_chunks,
     insert_computed,
+    may_hold,
     may_lose,
     note_step,
     recall_ended,
@@ -162,9 +162,10 @@ class Scheduler:
             self._run_stages(step)
             end_round(state, step)
             requeue_late_victims(state, step)
+            fewer = state.incoming.forget_finished(now, state.swapped_to_accept)
             if step.tokens:
                 return self._settle(step)
-            unseen = state.incoming.forget_finished(now) | self._catch_up()
+            unseen = (catch_up(state) if ahead else receive_all(state)) or fewer
             if state.tier is not None:
                 step.free_blocks = self.memory.free
                 again, state.wakes = state.tier.pass_step(step)
@@ -217,7 +218,7 @@ class Scheduler:
                 chunks.append(request)
                 continue
             _, kept = step.verified[request]
-            if holds and not asks(state, request) and request.generated + kept < request.spec.last_token:
+            if holds and may_hold(state, request):
                 hold_token(state, request, step, now)
                 continue
             request.decoding, request.yielded = True, kept
@@ -246,7 +247,7 @@ class Scheduler:
             if request.done:
                 request.place = "gone"
                 self._end(request)
-        state.incoming.finish([] if self.settings.schedule_ahead else yielded, now)
+        state.incoming.finish(step.discarded if self.settings.schedule_ahead else yielded, now)
         insert_chunks(state, chunks, now, seen=step.start if self.settings.schedule_ahead else now)
         if state.tier is not None:
             state.tier.end(now, [one for one in yielded if one.done])
@@ -309,7 +310,7 @@ class Scheduler:
             cancel_load(state, request)
             return
         if request in state.incoming.received:
-            state.incoming.received.remove(request)
+            state.incoming.admit(request)
             self.free_sent(self.memory.detach_blocks(request), request)
         elif request.memory == "cpu":
             self.memory.cpu_pool.release(request.blocks)
@@ -410,7 +411,7 @@ class Scheduler:
                     return
                 sits_out = stage.get("sits_out") and step.prefills
                 # No step of decodes is decided before the blocks of requests that have ended are free.
-                awaits = state.reserve is not None and state.ended
+                awaits = state.reserve is not None and state.ended and not settings.unseen_ends
                 if (sits_out or awaits) and blocks_of_decodes(state) > self.memory.free:
                     self.memory.give_up_cached()
                     return
@@ -439,9 +440,6 @@ class Scheduler:
             return False
         return stage["gather"] is None or has_gathered(self.state, stage["gather"], step.start)
 
-    def _catch_up(self) -> bool:
-        return catch_up(self.state) if self.settings.schedule_ahead else receive_all(self.state)
-
     def _settle(self, step: Step) -> Step:
         """Finish the decision of a step."""
         state = self.state
@@ -463,7 +461,7 @@ class Scheduler:
         if state.tier is not None:
             step.waits = state.tier.close(step) - step.start
         if self.settings.schedule_ahead:
-            end_decision(state, step.discarded)
+            end_decision(state, step)
             accept_formed(state, step)
         step.blocks_out, step.blocks_in, step.loads = state.copied_out, state.copied_in, state.loads
         state.copied_out = state.copied_in = state.loads = 0

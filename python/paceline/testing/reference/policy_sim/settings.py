@@ -14,6 +14,7 @@ _DEFAULTS = {
     "receive_interval": 1,
     "requeue_last": False,
     "drop_unseen": False,
+    "unseen_ends": False,
 }
 _DEFAULTS |= {"output_reserve": None, "whole_block_chunks": False, "prompt_batch": None}
 
@@ -50,6 +51,7 @@ class Settings:
     prefix_cache: dict[str, Any] | None
     schedule_ahead: bool
     drop_unseen: bool
+    unseen_ends: bool
     receive_interval: int
     varying: dict[str, Any]
     joining: dict[str, Any]

@@ -61,6 +61,8 @@ class State:
         Requests that yielded tokens in the latest step, which the next decision does not know.
     counted : list of Request
         Requests of which the latest step yielded a token that counted once the next one was decided.
+    ended_late : list of Request
+        Those of them that have ended, and that the instance has not let go yet.
     deferred : list of Request or of blocks with their request
         Finished requests, and blocks that another instance has read, in the order of these events: the next
         decision still counts them as held.
@@ -111,6 +113,7 @@ class State:
     ended: list[Request] = field(default_factory=list)
     unseen: list[Request] = field(default_factory=list)
     counted: list[Request] = field(default_factory=list)
+    ended_late: list[Request] = field(default_factory=list)
     deferred: list[Request | tuple[list[int], Request]] = field(default_factory=list)
     computed: list[Request] = field(default_factory=list)
     dropped: list[Request] = field(default_factory=list)
@@ -145,6 +148,16 @@ class State:
     def spare(self) -> int:
         """Blocks that must be free to schedule a running request, even if it needs none."""
         return int(self.settings.spare_block)
+
+    @property
+    def resumes_as_accepted(self) -> bool:
+        """Whether swapped-out requests resume before others are accepted, beside a reserve for both."""
+        return self.reserve is not None and self.incoming.reserve is not None
+
+    @property
+    def swapped_to_accept(self) -> list[Request]:
+        """Requests that resume so."""
+        return self.queue.swapped if self.resumes_as_accepted else []
 
     def seats_taken(self, step: Step, *, count_decodes: bool, without: list[Request] | None = None) -> int:
         """Return the taken seats: of all running requests, or of this step's prefills."""

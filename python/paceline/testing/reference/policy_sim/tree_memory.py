@@ -171,6 +171,19 @@ class TreeMemory(Memory):
         free = {block for node in self.tree.nodes if not node.locks for block in node.blocks}
         return self.free, sum(block in free for block in hits)
 
+    def _copies(self, request: Request, blocks: int) -> list[int]:
+        """Take blocks of the CPU's memory for a copy of a request's, each for itself."""
+        return self.cpu_pool.take(blocks)
+
+    def move_to_gpu(self, request: Request, tokens: int) -> int:
+        """Move a request's KV to blocks of its own on the GPU; return the blocks copied."""
+        held = len(request.blocks)
+        self.cpu_pool.release(request.blocks)
+        self.attach_prefix(request, [], counted=False)
+        self.grow(request, tokens)
+        request.memory = "gpu"
+        return held
+
     def begin_pass(self, waiting: list[Request], *, sorts: bool) -> None:
         """Use the prefixes of waiting requests: all where the queue is sorted by them, else now and then."""
         if not waiting:

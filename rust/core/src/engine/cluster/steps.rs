@@ -61,11 +61,11 @@ impl Cluster {
             rare();
             self.with_last_steps.push(index);
         }
-        let dropped = instance.outbox_mut().take_dropped();
-        if dropped > 0 {
+        let ended = instance.outbox_mut().take_ended();
+        if ended > 0 {
             rare();
-            self.outstanding[index] -= dropped;
-            self.settled += dropped;
+            self.outstanding[index] -= ended;
+            self.settled += ended;
         }
         self.calendar.set(index, end.unwrap_or(NEVER));
         self.leave_if_done(index, now);

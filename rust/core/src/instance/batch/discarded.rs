@@ -1,6 +1,6 @@
 //! Chunks of requests that have ended, in a step that was decided before their end was known.
 
-use super::super::request::Slot;
+use super::super::request::{RequestTable, Slot};
 use super::{Batch, Chunk};
 
 impl Batch {
@@ -23,6 +23,13 @@ impl Batch {
     /// Has a request that has ended compute a chunk in this step.
     pub(crate) fn schedule_discarded(&mut self, chunk: Chunk) {
         self.discarded.push(chunk);
+    }
+
+    /// Removes a request that ends once the step is formed, and discards the tokens of its chunk.
+    pub(crate) fn discard(&mut self, slot: Slot, requests: &RequestTable) {
+        let own = self.chunks.iter().find(|chunk| chunk.slot == slot).copied();
+        self.remove(slot, requests);
+        self.discarded.extend(own);
     }
 
     /// Removes the chunk of a request that has ended. Returns its tokens.
@@ -54,5 +61,22 @@ mod tests {
         assert_eq!(batch.count_discarded(), (1, 3));
         assert_eq!((batch.remove_discarded(5), batch.remove_discarded(2)), (0, 3));
         assert!(!batch.runs_chunks() && batch.pop_discarded().is_none());
+    }
+
+    #[test]
+    fn a_request_that_ends_once_the_step_is_formed_leaves_its_chunk_behind() {
+        let (mut batch, mut requests) =
+            (Batch::new(Progress::Identity, BlockSize::new(4, 0), false), RequestTable::default());
+        for row in 0..2 {
+            let slot = requests.insert(row, 10, 5);
+            requests[slot].computed = 12;
+            batch.admit(slot, &mut requests);
+        }
+        batch.schedule(Chunk { slot: 1, tokens: 1, drafts: 0, given_up: 0, part: Part::Decode });
+        for slot in 0..2 {
+            batch.discard(slot, &requests);
+        }
+        assert_eq!((batch.running(), batch.kv_tokens(), batch.count_discarded()), (0, 0, (1, 1)));
+        assert!(batch.runs_discarded_only(), "the first had no chunk");
     }
 }

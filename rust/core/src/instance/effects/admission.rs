@@ -35,7 +35,7 @@ impl Effects<'_> {
             0
         } else {
             self.admit_with_kv(slot, offer, joins);
-            if candidate.phase == Phase::Received && self.on.kv.gpu().is_tree() {
+            if candidate.phase.holds_kv() && self.on.kv.gpu().is_tree() {
                 rare();
                 self.insert_received(slot);
             }
@@ -73,7 +73,7 @@ impl Effects<'_> {
     pub(super) fn take_out(&mut self, candidate: &Candidate) -> Slot {
         match candidate.place {
             Place::Slot(slot) => {
-                let has_blocks = matches!(candidate.phase, Phase::Received | Phase::Loaded);
+                let has_blocks = candidate.phase.holds_kv() || candidate.phase == Phase::Loaded;
                 if self.on.ranking.is_none() && !has_blocks {
                     self.on.queues.waiting_mut().pop();
                 }
@@ -143,10 +143,13 @@ impl Effects<'_> {
         let decodes = offer.part != Part::SwappedInChunk;
         let blocks =
             self.on.settings.blocks_with_lookahead(computed + tokens, decodes).max(state.blocks.count());
-        if phase == Phase::Received {
+        if phase.holds_kv() {
             self.on.kv.leave(Tier::Ready, computed, &state.blocks);
             self.on.kv.grow(blocks, &mut state.blocks);
-            self.on.transfers.admit(slot, state.request);
+            self.on.transfers.remove_received(slot);
+            if phase == Phase::Received {
+                self.on.transfers.note_admitted(state.request);
+            }
         } else if phase.is_swapped() {
             self.on.kv.swap_in(state.owner(), computed, blocks, &mut state.blocks);
             self.on.queues.pop_ranked_swapped();
@@ -160,7 +163,9 @@ impl Effects<'_> {
         }
         self.on.requests[slot].phase = if decodes { Phase::Stalled } else { Phase::Prefilling };
         self.on.batch.admit(slot, &mut self.on.requests);
-        self.schedule(slot, tokens, offer.part);
+        if tokens > 0 {
+            self.schedule(slot, tokens, offer.part);
+        }
     }
 
     /// Adds a decode whose KV is on the GPU to the decode set, which runs in this step.

@@ -45,25 +45,33 @@ impl Instance {
             && self.unseen.as_ref().is_some_and(|unseen| unseen.pending.has(slot))
     }
 
+    /// Whether a request has ended with its last token, and the step that is formed computes one more of it.
+    pub(in crate::instance) fn runs_past_end(&self, slot: Slot) -> bool {
+        let state = &self.requests[slot];
+        self.settings.scheduler.unseen_ends && state.phase.has_ended() && state.generated == state.output
+    }
+
     /// Whether the step after the one that ends may preempt requests, which then lose the token that this one yields: not all
     /// decodes find blocks for the next one. The tokens of its chunks are not counted as computed yet; the decode set has not
     /// run.
     pub(super) fn may_lose_tokens(&self) -> bool {
         let (settings, requests) = (&self.settings, &self.requests);
+        let past_end = settings.scheduler.unseen_ends;
         let chunks = self.batch.chunks();
         let decodes = self.batch.outside().iter().filter_map(|&slot| {
             let state = &requests[slot];
             let tokens = chunks.iter().find(|chunk| chunk.slot == slot).map_or(0, |chunk| chunk.tokens);
             let ends = tokens > 0 && state.generated + 1 == state.output;
             let decodes = state.phase == Phase::Stalled || tokens == state.lacking();
-            (decodes && !ends).then_some((state, tokens))
+            (decodes && (past_end || !ends)).then_some((state, tokens))
         });
         let needed = |(state, tokens): (&RequestState, u32)| {
             settings.blocks_for(state.computed + tokens + 1).saturating_sub(state.blocks.count())
         };
         let needed: u64 = decodes.map(needed).sum();
         let spare = u64::from(settings.scheduler.spare_block);
-        needed + self.batch.decode_set().blocks_for_next() + spare > self.kv.free()
+        let received = if self.resumes_as_accepted() { self.transfers.received() } else { 0 };
+        needed + received + self.batch.decode_set().blocks_for_next() + spare > self.kv.free()
     }
 }
 
@@ -71,7 +79,7 @@ impl Effects<'_> {
     /// Frees the blocks that a step decided ahead did not see, and makes known what it did not know. `runs`: the step runs.
     #[inline(never)]
     pub(super) fn end_decision(&mut self, runs: bool, now: Ticks) {
-        self.count_pending();
+        self.count_pending(now);
         self.learn_outcomes();
         self.insert_deferred();
         let deferred = self.on.queues.ahead_mut().take_deferred();
@@ -166,8 +174,9 @@ impl Effects<'_> {
     pub(super) fn asks_with_next_token(&self, slot: Slot) -> bool {
         let (state, reports) = (&self.on.requests[slot], self.on.observers.outbox.reports());
         let next = state.generated + 1;
-        reports.prefilled && next == 1
-            || reports.answering && self.trace.reasoning(state.request.index()) == Some(next)
+        let ends = reports.prefilled && next == 1
+            || reports.answering && self.trace.reasoning(state.request.index()) == Some(next);
+        ends && next < state.output
     }
 
     /// Has the token of a request count once the next step is decided, if that does not preempt the request.
@@ -179,13 +188,25 @@ impl Effects<'_> {
     }
 
     /// Counts the tokens of the latest step that did not count before the next one was decided.
-    fn count_pending(&mut self) {
+    fn count_pending(&mut self, now: Ticks) {
         if !self.on.settings.scheduler.drop_unseen {
             return;
         }
         let (slots, step) = self.on.unseen.as_mut().map(|unseen| unseen.pending.take()).unwrap_or_default();
         for slot in slots {
             self.count_token(slot, step);
+            let state = &self.on.requests[slot];
+            if state.generated == state.output {
+                // Its token of the step that was formed is discarded.
+                self.on.completed.push((state.seq, slot));
+                self.on.batch.discard(slot, &self.on.requests);
+            }
+        }
+        if !self.on.completed.is_empty() {
+            let before = self.ended();
+            self.complete(now);
+            let ended = self.ended() - before;
+            self.on.observers.outbox.note_ended(ended);
         }
     }
 
@@ -249,8 +270,9 @@ impl Effects<'_> {
 
     /// Discards the tokens that a step computed of requests that had ended.
     #[inline(never)]
-    pub(super) fn discard_chunks(&mut self) {
+    pub(super) fn discard_chunks(&mut self, now: Ticks) {
         while let Some(chunk) = self.on.batch.pop_discarded() {
+            self.note_finished(chunk.slot, now);
             if self.on.tiers.chunks.is_some() {
                 // Its blocks are freed with the slot, once the next step is decided.
                 self.on.requests[chunk.slot].phase = Phase::Deferred;

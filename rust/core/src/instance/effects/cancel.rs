@@ -47,6 +47,7 @@ impl Effects<'_> {
             | Phase::Swapped { .. }
             | Phase::MigratedIn
             | Phase::Received
+            | Phase::Restored
             | Phase::Loading
             | Phase::Loaded => {
                 self.cancel_waiting(slot, now);
@@ -129,7 +130,7 @@ impl Effects<'_> {
                 self.on.kv.drop_swapped(state.owner(), state.computed, &mut state.blocks);
                 self.on.queues.remove_swapped(slot, ranked);
             }
-            Phase::Received => {
+            Phase::Received | Phase::Restored => {
                 self.on.kv.leave(Tier::Ready, state.computed, &state.blocks);
                 self.on.transfers.remove_received(slot);
             }
@@ -148,7 +149,7 @@ impl Effects<'_> {
         if self.on.tiers.chunks.is_some() {
             rare();
             self.leave_tier(slot, now);
-        } else if phase == Phase::Received {
+        } else if phase.holds_kv() {
             self.free_or_defer(slot, false, now);
         } else {
             self.on.requests.release(slot);

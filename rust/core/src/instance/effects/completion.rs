@@ -36,7 +36,8 @@ impl Effects<'_> {
                 self.verify(slot, (drafts, (chunks.len() + others) as u64), (start, now));
                 continue;
             }
-            if holds && state.generated + 1 < state.output && !self.asks_with_next_token(slot) {
+            let known = state.generated + 1 == state.output && !self.on.settings.scheduler.unseen_ends;
+            if holds && !known && !self.asks_with_next_token(slot) {
                 rare();
                 self.hold_token(slot, (start, now));
                 continue;
@@ -93,9 +94,8 @@ impl Effects<'_> {
     }
 
     /// Has a request count that finished, where acceptances leave room for those that run, until the next step is formed.
-    fn note_finished(&mut self, slot: Slot, now: Ticks) {
-        let reserve = self.on.settings.handover.and_then(|rules| rules.reserve);
-        if let Some(reserve) = reserve.filter(|_| !self.on.settings.scheduler.schedule_ahead) {
+    pub(super) fn note_finished(&mut self, slot: Slot, now: Ticks) {
+        if let Some(reserve) = self.on.settings.handover.and_then(|rules| rules.reserve) {
             rare();
             let state = &self.on.requests[slot];
             let outputs = (state.generated, state.output.min(reserve.clip));
@@ -124,7 +124,9 @@ impl Effects<'_> {
                 self.observe(Fact::Cancelled { ran: true }, slot, now);
             } else {
                 self.observe(Fact::Finished, slot, now);
-                self.note_finished(slot, now);
+                if !self.on.settings.scheduler.schedule_ahead {
+                    self.note_finished(slot, now);
+                }
             }
             self.free_or_defer(slot, true, now);
         }

@@ -64,7 +64,7 @@ impl Effects<'_> {
     /// step is in progress. Returns whether there were any.
     #[inline(never)]
     pub(in crate::instance) fn release_all(&mut self, now: Ticks) -> bool {
-        let unseen = self.on.transfers.offered() + self.on.transfers.received() > 0
+        let unseen = self.on.waits_for_acceptance() + self.on.transfers.received() > 0
             && self.on.queues.ahead().latest_start() < Ticks::MAX;
         let any = unseen
             || self.on.queues.ahead().arrived() > 0

@@ -2,6 +2,7 @@
 
 use super::Effects;
 use super::MigratingRequest;
+use crate::instance::Instance;
 use crate::instance::handover::{Offer, Origin, Pull};
 use crate::instance::observers::Fact;
 use crate::instance::queues::Queued;
@@ -9,6 +10,24 @@ use crate::instance::request::{Phase, Slot};
 use crate::kv::{Hits, Tier};
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
+
+impl Instance {
+    /// Whether swapped-out requests resume as requests are accepted, before these, and all of them decode from the next step
+    /// on: beside a reserve for those that run, and one for outputs to come.
+    pub(in crate::instance) fn resumes_as_accepted(&self) -> bool {
+        self.reserve.is_some() && self.settings.handover.is_some_and(|rules| rules.reserve.is_some())
+    }
+
+    /// Swapped-out requests that resume so.
+    pub(in crate::instance) fn swapped_to_accept(&self) -> u64 {
+        if self.resumes_as_accepted() { self.queues.swapped().len() as u64 } else { 0 }
+    }
+
+    /// These, and those that were offered.
+    pub(in crate::instance) fn waits_for_acceptance(&self) -> u64 {
+        self.transfers.offered() + self.swapped_to_accept()
+    }
+}
 
 impl Effects<'_> {
     /// Offers a request to this instance, which holds its blocks at `origin`. Returns when the
@@ -56,9 +75,25 @@ impl Effects<'_> {
         }
     }
 
+    /// A decision sees all requests that were received.
+    pub(in crate::instance) fn see_received(&mut self) {
+        self.on.transfers.see_received();
+    }
+
+    /// Swaps the first swapped-out request in, to `blocks` blocks, in which it waits for its admission.
+    pub(in crate::instance) fn restore(&mut self, slot: Slot, blocks: u64) {
+        let state = &mut self.on.requests[slot];
+        self.on.kv.swap_in(state.owner(), state.computed, blocks, &mut state.blocks);
+        self.on.kv.enter(Tier::Ready, state.computed, &state.blocks);
+        state.phase = Phase::Restored;
+        self.on.queues.pop_swapped();
+        self.on.transfers.restore(slot);
+        self.make_room(0);
+    }
+
     /// A step is formed, or tried: see [`Transfers::forget_finished`](crate::instance::handover::Transfers::forget_finished).
     pub(in crate::instance) fn forget_finished(&mut self, now: Ticks) -> bool {
-        self.on.transfers.forget_finished(now)
+        self.on.transfers.forget_finished(self.on.swapped_to_accept() > 0, now)
     }
 
     /// The first request in the order of receipt that waits to be admitted.
@@ -67,7 +102,7 @@ impl Effects<'_> {
             return None;
         }
         let requests = &self.on.requests;
-        self.on.transfers.first_received(|slot| requests[slot].phase == Phase::Received)
+        self.on.transfers.first_received(|slot| requests[slot].phase.holds_kv())
     }
 
     /// Receives the KV of an accepted request: it waits for its admission.

@@ -142,14 +142,18 @@ impl Effects<'_> {
         if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
             tier.preempt(slot);
         }
-        let computed = state.computed;
+        // The KV of a token that is lost is computed again.
+        let computed = state.computed - u32::from(self.on.has_pending(slot));
         self.begin_release(slot, now);
         let seen = self.on.seen_content(slot);
         self.forget_outcome(slot);
+        let computed_only = ranked || self.on.reserve.is_some();
         let state = &mut self.on.requests[slot];
         if self.on.kv.cpu().is_used() {
+            state.computed = computed;
             // A ranked request's blocks are copied only if they were computed.
-            let blocks = if ranked { self.on.settings.blocks_for(computed) } else { state.blocks.count() };
+            let blocks =
+                if computed_only { self.on.settings.blocks_for(computed) } else { state.blocks.count() };
             if self.on.kv.swap_out(seen, computed, blocks, &mut state.blocks) {
                 state.phase = Phase::Swapped { decoding };
                 self.on.queues.push_swapped(slot, ranked);

@@ -39,7 +39,7 @@ impl Effects<'_> {
         }
         if !self.on.batch.discarded().is_empty() {
             rare();
-            self.discard_chunks();
+            self.discard_chunks(now);
         }
         self.finish_decodes(now);
         self.end_requests(now);

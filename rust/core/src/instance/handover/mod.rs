@@ -10,7 +10,9 @@
 //! prompt starts. Until that ends, it is expected here: it may be accepted, and counts
 //! only as incoming.
 
+mod acceptance;
 mod transfers;
 
-pub(crate) use transfers::{Acceptance, Origin, Pull};
+pub(crate) use acceptance::Acceptance;
 pub(super) use transfers::{Committed, Offer, Transfers};
+pub(crate) use transfers::{Origin, Pull};

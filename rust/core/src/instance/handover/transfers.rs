@@ -4,43 +4,10 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{AcceptanceReserve, Handover, Overlap};
+use super::Acceptance;
 use crate::instance::request::Slot;
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
-
-/// How an instance accepts requests that are handed over to it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Acceptance {
-    /// The most transfers to it at once.
-    most_transfers: u64,
-    /// The blocks below which those must be that accepted requests hold before their first step here.
-    held_below: u64,
-    /// Ticks after which the source of a request that was not accepted frees its blocks.
-    pub(crate) lease: Option<Ticks>,
-    /// Whether transfers take no time.
-    pub(crate) at_once: bool,
-    /// Whether requests are offered, and their KV is sent, while the last step of their prompt runs.
-    pub(crate) overlaps: bool,
-    /// The tokens that an acceptance leaves for others.
-    pub(crate) reserve: Option<AcceptanceReserve>,
-}
-
-impl Acceptance {
-    /// The acceptance of an instance of `blocks` blocks.
-    pub(crate) fn new(rules: &Handover, blocks: u64, at_once: bool) -> Self {
-        // So many whole blocks are below the share as are below the next whole number.
-        let held_below = rules.most_held.map_or(u64::MAX, |share| (share * blocks as f64).ceil() as u64);
-        Self {
-            most_transfers: rules.most_transfers.unwrap_or(u64::MAX),
-            held_below,
-            lease: rules.lease,
-            at_once,
-            overlaps: rules.overlap == Overlap::Layers,
-            reserve: rules.reserve,
-        }
-    }
-}
 
 /// Where the KV of a request is that was handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +87,8 @@ pub(crate) struct Transfers {
     expected: u64,
     /// Requests whose KV has been received and that were not admitted since, in order.
     received: VecDeque<Slot>,
+    /// How many of these, the first, a decision has seen. Those that were swapped in come behind them.
+    seen: usize,
     /// Accepted requests, until the engine asks for them.
     pulls: Vec<Pull>,
     /// Rows of the received requests that were admitted in the step in progress.
@@ -144,10 +113,10 @@ impl Transfers {
     }
 
     /// A step is formed, or tried: those that finished count no more. Returns whether there were any, and requests that are
-    /// handed over wait.
-    pub(in crate::instance) fn forget_finished(&mut self, now: Ticks) -> bool {
+    /// handed over, or `swapped` out, wait.
+    pub(in crate::instance) fn forget_finished(&mut self, swapped: bool, now: Ticks) -> bool {
         let finished = self.finished.take().is_some_and(|(at, _)| at == now);
-        finished && !(self.offered.is_empty() && self.received.is_empty())
+        finished && (swapped || !(self.offered.is_empty() && self.received.is_empty()))
     }
 
     /// Adds a request that is offered.
@@ -236,22 +205,42 @@ impl Transfers {
             if waits(slot) {
                 return Some(slot);
             }
-            self.received.pop_front();
+            self.remove_at(0);
         }
         None
     }
 
-    /// A received request that waits is cancelled.
+    /// Whether a decision has seen the first received request.
+    pub(in crate::instance) fn has_seen(&self) -> bool {
+        self.seen > 0
+    }
+
+    /// A decision sees all that were received.
+    pub(in crate::instance) fn see_received(&mut self) {
+        self.seen = self.received.len();
+    }
+
+    /// Adds a request that was swapped in, which the decision sees.
+    pub(in crate::instance) fn restore(&mut self, slot: Slot) {
+        self.received.insert(self.seen, slot);
+        self.seen += 1;
+    }
+
+    /// A received request waits no more: it is admitted, or cancelled.
     pub(crate) fn remove_received(&mut self, slot: Slot) {
-        self.received.retain(|&other| other != slot);
+        if let Some(at) = self.received.iter().position(|&other| other == slot) {
+            self.remove_at(at);
+        }
+    }
+
+    fn remove_at(&mut self, at: usize) {
+        self.received.remove(at);
+        self.seen -= usize::from(at < self.seen);
     }
 
     /// A received request, in row `request`, is admitted.
-    pub(crate) fn admit(&mut self, slot: Slot, request: RequestNumber) {
+    pub(crate) fn note_admitted(&mut self, request: RequestNumber) {
         self.admitted.push(request);
-        if let Some(at) = self.received.iter().position(|&other| other == slot) {
-            self.received.remove(at);
-        }
     }
 
     /// A request, in row `request`, is preempted in the step that is formed: if that admitted it, it does not run.
@@ -318,6 +307,7 @@ impl Transfers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Handover;
 
     fn offer(slot: Slot, tokens: u32, blocks: u64) -> Offer {
         let origin = Origin { instance: 3, slot: 7, left: 5, since: 5, copied: 0 };
@@ -343,7 +333,8 @@ mod tests {
         transfers.receive(0, true);
         assert_eq!((transfers.receiving(), transfers.wanted().0, transfers.received()), (0, 50, 1));
         assert_eq!(transfers.first_received(|_| true), Some(0));
-        transfers.admit(0, RequestNumber(10));
+        transfers.remove_received(0);
+        transfers.note_admitted(RequestNumber(10));
         assert_eq!(
             (transfers.drain_admitted().collect::<Vec<_>>(), transfers.has_admitted()),
             (vec![RequestNumber(10)], false)
@@ -360,7 +351,8 @@ mod tests {
             transfers.accept(10);
             transfers.receive(slot, true);
         }
-        transfers.admit(0, RequestNumber(10));
+        transfers.remove_received(0);
+        transfers.note_admitted(RequestNumber(10));
         assert_eq!((transfers.first_received(|_| true), transfers.received()), (Some(1), 1));
         assert_eq!(transfers.first_received(|slot| slot != 1), None);
     }
@@ -372,7 +364,8 @@ mod tests {
             transfers.offer(offer(slot, 10, 1));
             transfers.accept(10);
             transfers.receive(slot, true);
-            transfers.admit(slot, RequestNumber(slot + 10));
+            transfers.remove_received(slot);
+            transfers.note_admitted(RequestNumber(slot + 10));
         }
         transfers.preempt(RequestNumber(10));
         assert_eq!(transfers.drain_admitted().collect::<Vec<_>>(), [RequestNumber(11)]);
@@ -427,6 +420,38 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_was_swapped_in_comes_behind_those_that_were_seen() {
+        let mut transfers = Transfers::default();
+        for slot in 0..3 {
+            transfers.offer(offer(slot, 10, 1));
+            transfers.accept(10);
+        }
+        transfers.receive(0, true);
+        assert!(!transfers.has_seen());
+        transfers.see_received();
+        transfers.receive(1, true);
+        transfers.restore(7);
+        transfers.restore(8);
+        let mut order = Vec::new();
+        while transfers.has_seen() {
+            let first = transfers.first_received(|_| true).expect("one was seen");
+            order.push(first);
+            transfers.remove_received(first);
+        }
+        assert_eq!((order, transfers.received()), (vec![0, 7, 8], 1));
+        transfers.see_received();
+        transfers.remove_received(1);
+        assert!(!transfers.has_seen() && transfers.received() == 0);
+    }
+
+    #[test]
+    fn swapped_out_requests_wait_for_those_that_finish() {
+        let mut transfers = Transfers::default();
+        transfers.finish(10, (8, 8), 5);
+        assert!(transfers.forget_finished(true, 5));
+    }
+
+    #[test]
     fn requests_that_finish_with_a_step_count_until_one_is_formed() {
         let mut transfers = Transfers::default();
         assert_eq!(transfers.just_finished(5).requests, 0);
@@ -440,10 +465,10 @@ mod tests {
             "those of the step before do not count"
         );
         assert_eq!(transfers.just_finished(6).requests, 0, "the instance was idle in between");
-        assert!(!transfers.forget_finished(5), "no request waits for them");
+        assert!(!transfers.forget_finished(false, 5), "no request waits for them");
         transfers.finish(10, (8, 8), 5);
         transfers.offer(offer(0, 10, 1));
-        assert!(transfers.forget_finished(5) && !transfers.forget_finished(5));
+        assert!(transfers.forget_finished(false, 5) && !transfers.forget_finished(false, 5));
         assert_eq!(transfers.just_finished(5).requests, 0);
     }
 
@@ -465,7 +490,8 @@ mod tests {
         assert!(transfers.may_accept(&half_of_9, 4) && transfers.may_accept(&any, 4));
         transfers.receive(0, true);
         assert!(transfers.may_accept(&one, 4) && !transfers.may_accept(&half, 4));
-        transfers.admit(0, RequestNumber(10));
+        transfers.remove_received(0);
+        transfers.note_admitted(RequestNumber(10));
         assert!(transfers.may_accept(&half, 0));
     }
 }

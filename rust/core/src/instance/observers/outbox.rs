@@ -29,8 +29,8 @@ pub(crate) struct Outbox {
     cancelled: Vec<(Slot, RequestNumber)>,
     /// Requests whose prompt ends with the step in progress, if that is reported and the engine has not asked since.
     last_steps: Vec<(AdmissionSeq, Slot)>,
-    /// Requests dropped since the engine last asked.
-    dropped: u64,
+    /// Requests that were dropped, or have ended, as steps were formed since the engine last asked.
+    ended: u64,
     reports: Reports,
 }
 
@@ -86,7 +86,7 @@ impl Outbox {
             {
                 self.phase_changed(of, PhaseChange::Answering);
             }
-            Fact::Dropped => self.dropped += 1,
+            Fact::Dropped => self.ended += 1,
             _ => {}
         }
     }
@@ -163,9 +163,14 @@ impl Outbox {
         self.phase_changes.pop().map(|(_, change, slot)| (change, slot))
     }
 
-    /// Requests dropped since the last call.
-    pub(crate) fn take_dropped(&mut self) -> u64 {
-        std::mem::take(&mut self.dropped)
+    /// Notes requests that have ended as a step was formed.
+    pub(crate) fn note_ended(&mut self, requests: u64) {
+        self.ended += requests;
+    }
+
+    /// Requests that were dropped, or have ended, as steps were formed since the last call.
+    pub(crate) fn take_ended(&mut self) -> u64 {
+        std::mem::take(&mut self.ended)
     }
 }
 

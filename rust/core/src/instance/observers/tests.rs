@@ -165,7 +165,7 @@ fn the_load_returns_to_nothing_once_every_request_has_left() {
         (
             told.observers.stats.requests.sent,
             told.observers.stats.requests.dropped,
-            told.observers.outbox.take_dropped()
+            told.observers.outbox.take_ended()
         ),
         (3, 1, 1)
     );

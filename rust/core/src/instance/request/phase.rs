@@ -30,6 +30,8 @@ pub(crate) enum Phase {
     Receiving,
     /// Queued with its KV in its blocks, since it was received.
     Received,
+    /// Queued with its KV in its blocks, since it was swapped in beside a reserve for requests that are accepted.
+    Restored,
     /// Queued with blocks, into which chunks of its prefix are loaded from the host's memory.
     Loading,
     /// As [`Self::Loading`], and a step has seen that the load has ended.
@@ -66,6 +68,11 @@ impl Phase {
     /// Whether it has ended, and the step that is formed still counts it as running.
     pub(crate) fn has_ended(self) -> bool {
         matches!(self, Self::Ended { .. })
+    }
+
+    /// Whether the request is queued with its KV in its blocks, behind others in the order of receipt.
+    pub(crate) fn holds_kv(self) -> bool {
+        matches!(self, Self::Received | Self::Restored)
     }
 
     /// Whether the request is swapped out.

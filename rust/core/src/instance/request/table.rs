@@ -139,7 +139,7 @@ impl RequestState {
             Phase::Swapped { .. } => Tier::Host,
             Phase::MigratedIn => Tier::Landed,
             Phase::Reserved | Phase::Receiving => Tier::Arriving,
-            Phase::Received => Tier::Ready,
+            Phase::Received | Phase::Restored => Tier::Ready,
             Phase::Loading => Tier::Loading,
             Phase::Loaded => Tier::Loaded,
             Phase::MigratingOut => Tier::Departing,

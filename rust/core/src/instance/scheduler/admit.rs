@@ -262,7 +262,15 @@ impl Stages<'_> {
             }
         };
         match candidate.phase {
-            Phase::Received => AdmissionOffer {
+            // Its next token is that of a decode.
+            Phase::Received | Phase::Restored if self.effects.resumes_as_accepted() => AdmissionOffer {
+                tokens: 0,
+                blocks: 0,
+                affordable: true,
+                part: Part::MigratedIn,
+                load: ChunkLoad::None,
+            },
+            Phase::Received | Phase::Restored => AdmissionOffer {
                 tokens: candidate.lacking(),
                 blocks: self.lookahead_of_received(candidate),
                 affordable: candidate.lacking() <= self.budget(),

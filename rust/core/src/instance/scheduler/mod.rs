@@ -219,10 +219,10 @@ impl<'a> Stages<'a> {
         self.effects.settings.handover.is_some_and(|rules| rules.reserve.is_some())
     }
 
-    /// Whether requests are handed over that the step just decided may not have seen.
+    /// Whether requests are handed over, or swapped out, that the step just decided may not have seen.
     fn has_offers(&self) -> bool {
         let transfers = &self.effects.transfers;
-        transfers.offered() + transfers.received() > 0
+        self.effects.waits_for_acceptance() + transfers.received() > 0
     }
 
     /// The record of the step that was formed.
@@ -315,6 +315,12 @@ impl<'a> Stages<'a> {
                 Stage::Prefills => {
                     rare();
                     self.continue_prefills();
+                }
+                Stage::SwapIn { .. } if self.effects.resumes_as_accepted() => {
+                    rare();
+                    if self.accepts_in_stage() {
+                        self.restore_swapped();
+                    }
                 }
                 Stage::SwapIn { unless_preempted } => {
                     rare();

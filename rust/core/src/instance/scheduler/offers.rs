@@ -2,6 +2,7 @@
 
 use super::Stages;
 use crate::config::AcceptanceReserve;
+use crate::hint::rare;
 use crate::instance::handover::{Acceptance, Committed, Offer};
 use crate::instance::request::Slot;
 use crate::kv::{Hits, Tier};
@@ -22,11 +23,45 @@ impl Stages<'_> {
     /// and the next one is decided.
     /// Returns whether any was accepted.
     pub(super) fn accept_offers(&mut self, formed: bool) -> bool {
-        let offered = self.effects.transfers.offered();
-        if offered > 0 {
-            self.accept_each(formed);
+        let waiting = self.effects.waits_for_acceptance();
+        if formed && self.effects.resumes_as_accepted() {
+            rare();
+            self.restore_swapped();
         }
-        self.effects.transfers.offered() < offered
+        if self.effects.swapped_to_accept() == 0 {
+            if self.effects.transfers.offered() > 0 {
+                self.accept_each(formed);
+            }
+            self.effects.see_received();
+        }
+        self.effects.waits_for_acceptance() < waiting
+    }
+
+    /// Swaps requests in, in order, until one does not fit beside the tokens that are left for each request that runs or was
+    /// accepted. While one is left, none is accepted, and none of those that have been received since is admitted.
+    ///
+    /// Source: `sglang` 0.5.23, `resume_retracted_reqs` and `process_decode_queue` in `srt/disaggregation/decode.py`.
+    pub(super) fn restore_swapped(&mut self) {
+        let Some(acceptance) = self.effects.settings.handover else { return };
+        let Some(reserve) = acceptance.reserve else { return };
+        let block = u64::from(self.effects.settings.block.tokens());
+        while let Some(&slot) = self.effects.queues.swapped().first() {
+            let blocks = self.effects.settings.blocks_for(self.effects.requests[slot].computed);
+            let wanted = blocks * block + u64::from(reserve.tokens) * (self.active(reserve.clip).0 + 1);
+            if self.seats_to_accept(&acceptance) >= self.effects.settings.scheduler.max_num_seqs
+                || wanted > self.effects.kv.free() * block
+            {
+                break;
+            }
+            self.effects.restore(slot, blocks);
+        }
+    }
+
+    /// The requests that run or were accepted, and the tokens of those that run.
+    fn active(&self, clip: u32) -> (u64, Committed) {
+        let running = self.committed(clip);
+        let transfers = &self.effects.transfers;
+        (running.requests + transfers.receiving() + transfers.received(), running)
     }
 
     #[inline(never)]
@@ -82,9 +117,7 @@ impl Stages<'_> {
         (hit, new): (u32, u64),
         free: u64,
     ) -> bool {
-        let running = self.committed(reserve.clip);
-        let transfers = &self.effects.transfers;
-        let active = running.requests + transfers.receiving() + transfers.received();
+        let (active, running) = self.active(reserve.clip);
         let block = u64::from(self.effects.settings.block.tokens());
         let longest = running.longest.saturating_sub(running.tokens);
         let left = (u64::from(reserve.tokens) * active).max(longest);
@@ -123,9 +156,18 @@ impl Stages<'_> {
         }
     }
 
+    /// Whether an acceptance as the step starts that is formed may leave too few blocks for the next tokens of decodes: it leaves
+    /// fewer tokens than a block has for each of them.
+    pub(super) fn accepts_tightly(&self) -> bool {
+        let reserve = self.effects.settings.handover.and_then(|rules| rules.reserve);
+        reserve.is_some_and(|reserve| reserve.tokens < self.effects.settings.block.tokens())
+            && self.effects.waits_for_acceptance() > 0
+    }
+
     /// Blocks that an acceptance leaves for the next tokens of decodes, where a decision that preempts one drops a token.
     fn kept_for_decodes(&self) -> u64 {
-        if !self.effects.settings.scheduler.drop_unseen {
+        // Beside a reserve decodes are preempted as if none had been accepted.
+        if !self.effects.settings.scheduler.drop_unseen || self.reserves_for_accepted() {
             return 0;
         }
         self.blocks_of_decodes() + u64::from(self.effects.settings.scheduler.spare_block)
@@ -140,6 +182,9 @@ impl Stages<'_> {
     /// The received request that is admitted next, if the step that is formed sees one.
     pub(super) fn first_received(&mut self) -> Option<Slot> {
         let slot = self.effects.first_received()?;
+        if self.effects.resumes_as_accepted() {
+            return self.effects.transfers.has_seen().then_some(slot);
+        }
         self.sees(self.effects.requests[slot].times.out_since).then_some(slot)
     }
 

@@ -154,6 +154,7 @@ impl Stages<'_> {
     /// decided once their blocks are free (`update_running_batch` in `srt/managers/scheduler.py`).
     pub(super) fn awaits_departures(&self) -> bool {
         self.effects.reserve.is_some()
+            && !self.effects.settings.scheduler.unseen_ends
             && self.effects.queues.ahead().seats() > 0
             && self.blocks_of_decodes() > self.effects.kv.free()
     }

@@ -30,7 +30,8 @@ impl Stages<'_> {
         // Drafts of a step decided ahead depend on outcomes that it does not know, request by request.
         let unlike = self.effects.unseen.is_some() && self.effects.speculator.is_some();
         // The next decision may drop tokens of this step, request by request.
-        let apart = self.effects.settings.scheduler.drop_unseen && self.may_preempt_next();
+        let drops = self.effects.settings.scheduler.drop_unseen;
+        let apart = drops && (self.may_preempt_next() || self.accepts_tightly());
         if !self.effects.settings.leap || unlike || apart || !self.resume_all(rules) {
             rare();
             self.resume_in_order(rules, apart);
@@ -63,8 +64,11 @@ impl Stages<'_> {
             return false;
         }
         let spare = u64::from(self.effects.settings.scheduler.spare_block && decodes > 0);
-        // A request that has ended may be the victim.
+        // A request that has ended may be the victim, or run once more.
         let ended = self.effects.queues.ahead().seats() > 0;
+        if ended && self.effects.settings.scheduler.unseen_ends {
+            return false;
+        }
         if self.effects.batch.decode_set().blocks_for_next() + spare > self.effects.kv.free()
             && (spare > 0 || ended || !self.preempts_in_order() || !self.effects.batch.outside().is_empty())
         {
@@ -305,6 +309,10 @@ impl Stages<'_> {
             if stalled { 2 } else { u64::from(batch.has_chunk(slot)) }
         };
         let outside: u64 = batch.outside().iter().map(outside).sum();
+        let past_end = self.effects.settings.scheduler.unseen_ends;
+        let outside = outside + if past_end { self.effects.queues.ahead().seats() } else { 0 };
+        let received = if self.effects.resumes_as_accepted() { self.effects.transfers.received() } else { 0 };
+        let outside = outside + received;
         let spare = u64::from(self.effects.settings.scheduler.spare_block);
         batch.decode_set().blocks_for(2) + outside + spare > self.effects.kv.free()
     }

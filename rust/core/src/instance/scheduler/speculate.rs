@@ -36,7 +36,9 @@ impl Stages<'_> {
     /// tokens, one that is sure to have does not.
     fn wanted_ahead(&self, slot: Slot) -> u64 {
         let state = &self.effects.requests[slot];
-        let Some(speculator) = &self.effects.speculator else { return 0 };
+        let Some(speculator) = &self.effects.speculator else {
+            return u64::from(self.effects.runs_past_end(slot));
+        };
         let unseen = self.effects.unseen_outcome(slot);
         let drafts = u64::from(speculator.proposed(slot));
         let most = self.effects.settings.limits.most_tokens(state.computed + unseen.given_up);

@@ -130,7 +130,7 @@ impl Reader<'_> {
                 self.settings.blocks_for(computed + 1).max(state.blocks.count())
             }
             Phase::Offered => self.settings.blocks_for(computed + 1),
-            Phase::Received => 0,
+            Phase::Received | Phase::Restored => 0,
             Phase::Loading | Phase::Loaded => {
                 self.settings.blocks_for(state.target()).saturating_sub(state.blocks.count())
             }
