@@ -387,6 +387,8 @@ def _check_tree(scheduler: Composition) -> None:
             raise PolicyError("order must not be shared_prefix unless prefix_cache has a tree")
         return
     tree = scheduler.prefix_cache.tree
+    if scheduler.decodes_first:
+        raise PolicyError(f"tree of prefix_cache must be None beside decodes_first, was {tree!r}")
     if scheduler.output_reserve is None:
         raise PolicyError(
             "tree of prefix_cache must be None unless there is an output_reserve, beside which admissions "
@@ -416,6 +418,7 @@ def _check_drop_unseen(scheduler: Composition) -> None:
         (scheduler.output_reserve is not None, "without an output_reserve"),
         (apart, "unless decodes leave steps to prefills: exclusive_prefill, or Decodes(sits_out=True)"),
         (cache is None or cache.tree is not None, "beside a prefix_cache without a tree"),
+        (not scheduler.spare_block, "beside spare_block"),
     ):
         if not holds:
             raise PolicyError(f"drop_unseen must be False {rule}, was True")

@@ -175,6 +175,7 @@ def unranked_scheduler(source: Source) -> Wire:
         **step_limits.varying(source, most, chunked=_cuts(several)),
         **step_limits.joining(source, most),
         **flags(source),
+        **({"spare_block": False} if drops and source.chance(0.97) else {}),
         "stages": several,
         "exclusive_prefill": exclusive,
         "order": {"kind": "shared_prefix"}
@@ -182,7 +183,7 @@ def unranked_scheduler(source: Source) -> Wire:
         else ranking.unranked(source, cached=cached),
         "admission": {"kind": "wait"},
         "allocation": allocation,
-        "decodes_first": source.chance(0.3),
+        "decodes_first": source.chance(0.01 if cache is not None and cache.get("tree") else 0.3),
         "preemption": preemption.preemption(source, swaps=swaps),
         "requeue_late": source.chance(0.4),
         "prefix_cache": cache,

@@ -23,6 +23,9 @@ impl SchedulerConfig {
         if self.prefix_cache.is_some() && !self.has_prefix_tree() {
             return Err(("drop_unseen", "must be false beside a prefix cache that is no tree"));
         }
+        if self.spare_block {
+            return Err(("drop_unseen", "must be false beside spare_block"));
+        }
         Ok(())
     }
 

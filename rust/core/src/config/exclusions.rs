@@ -199,7 +199,19 @@ const EXCLUSIONS: &[Exclusion] = &[
     },
     Exclusion {
         must: ("must not cache prefixes in a radix tree", "did so"),
-        ..left_out("scheduler", TREE.0, &[SENT_WITHOUT_OFFER])
+        ..left_out("scheduler", TREE.0, &[SENT_WITHOUT_OFFER, DECODES_FIRST])
+    },
+    Exclusion {
+        advice: |_| {
+            ", and requests leave room for each other as they are accepted (handover.reserve)".to_owned()
+        },
+        ..left_out(
+            "tier",
+            |config, own| {
+                own.tier.is_some() && config.handover.as_ref().is_some_and(|rules| rules.reserve.is_some())
+            },
+            &[RESERVED],
+        )
     },
     left_out("tier", |_, own| own.tier.is_some() && own.scheduler.has_prefix_tree(), &[SENT_ON, DRAFTED]),
     Exclusion {
