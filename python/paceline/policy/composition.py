@@ -364,9 +364,7 @@ def _check_limits(scheduler: Composition) -> None:
     selects = any(isinstance(stage, Select) for stage in scheduler.stages)
     for name, value in limits.items():
         if selects and (isinstance(value, Expr) or value):
-            raise PolicyError(
-                f"{name} must be left out beside Select(), which decides by rank, was {value!r}"
-            )
+            raise PolicyError(f"{name} must be left out beside Select(), which ranks, was {value!r}")
     if scheduler.loras is not None and not isinstance(scheduler.preemption, Recompute):
         raise PolicyError(
             "preemption must be Recompute() beside loras, as a request that is swapped in is not passed "
