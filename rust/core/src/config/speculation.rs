@@ -24,7 +24,7 @@ pub struct SpeculationConfig {
     pub proposals: Option<Listed>,
     /// Which drafts are accepted.
     pub acceptance: DraftAcceptance,
-    /// Slots that are allocated past the tokens of a step, for the KV of the next drafts, where these follow `slots`.
+    /// Slots past the tokens of a step, for the KV of the next drafts, with [`DraftSlots::Lookahead`].
     pub lookahead: u32,
     /// Which steps have slots for drafts.
     #[serde(default)]

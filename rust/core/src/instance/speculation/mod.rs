@@ -176,4 +176,22 @@ mod tests {
         state.generated = 8;
         assert_eq!(speculator.verify(0, &state, 4), Verified { accepted: 2, yielded: 1, written: 0 });
     }
+
+    #[test]
+    fn with_slots_for_two_steps_the_last_token_is_written_if_a_draft_past_it_is_accepted() {
+        let config =
+            SpeculationConfig { slots: DraftSlots::TwoSteps, ..(*speculator(Vec::new()).config).clone() };
+        assert_eq!(
+            [true, false].map(|decodes| config.slots_past(decodes)),
+            [5, 0],
+            "four drafts and a token"
+        );
+        let (mut speculator, mut state) = (Speculator::new(Arc::new(config)), decoding());
+        speculator.propose(0, &state, 1);
+        for (generated, yielded, written) in [(3, 3, 2), (6, 3, 2), (7, 2, 2), (8, 1, 1)] {
+            state.generated = generated;
+            let verified = speculator.verify(0, &state, 4);
+            assert_eq!(verified, Verified { accepted: 2, yielded, written }, "after {generated} of 9");
+        }
+    }
 }
