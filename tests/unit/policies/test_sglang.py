@@ -369,3 +369,11 @@ def test_priorities_come_first(
 def test_the_longest_prefix_has_no_priorities_beside_it() -> None:
     with pytest.raises(PolicyError, match="priorities must be None where schedule_policy is 'lpm'"):
         sglang(schedule_policy="lpm", prefix_caching=True, priorities="highest")
+
+
+def test_rules_that_its_tree_and_its_overlapped_schedule_do_not_have_are_refused() -> None:
+    overlapped = sglang(prefix_caching=True, overlap_schedule=True).scheduler
+    with pytest.raises(PolicyError, match="tree of prefix_cache must be None beside decodes_first"):
+        dataclasses.replace(overlapped, decodes_first=True)
+    with pytest.raises(PolicyError, match="drop_unseen must be False beside spare_block"):
+        dataclasses.replace(overlapped, spare_block=True)
