@@ -274,9 +274,7 @@ class Traffic:
         """Begin a transfer that ends later, or in the next round of deliveries."""
         target, source = self.replicas[handover.target], self.replicas[handover.source]
         kv, at_once = self._bytes(handover), target.scheduler.state.incoming.at_once
-        if at_once or (
-            (handover.early or not self.overlaps) and not handover.lacking and not target.state_bytes
-        ):
+        if at_once or not (handover.lacking or target.state_bytes):
             if at_once:
                 self.links.sent.append(kv)
             handover.sent = handover.ends = handover.left
