@@ -14,7 +14,7 @@ import statistics
 import sys
 import time
 
-from end_to_end import WORKLOAD
+from workloads import WORKLOAD
 
 import paceline
 from paceline._cores import ENVIRONMENT, threads

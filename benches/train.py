@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 import polars as pl
-from end_to_end import WORKLOAD, reasoning
+from workloads import WORKLOAD, reasoning
 
 import paceline
 from paceline import policies
