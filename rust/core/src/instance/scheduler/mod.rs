@@ -14,6 +14,7 @@ mod decode_run;
 mod displace;
 mod draft;
 mod duration;
+mod grown;
 mod hosted_tree;
 mod joining;
 mod layered;

@@ -215,8 +215,7 @@ impl Stages<'_> {
         };
         let mut resumed = 0;
         let mut i = 0;
-        // Blocks that the step gives to decodes, by place in the order.
-        let mut grown: Vec<u64> = Vec::new();
+        let mut grown = self.grown_blocks();
         'requests: while i < self.effects.batch.order().len() && resumed < rules.limit {
             if self.budget() == 0 && (rules.charged || rules.prefills) {
                 break;
@@ -267,10 +266,8 @@ impl Stages<'_> {
                     i -= 1;
                     resumed -= u64::from(counted);
                 }
-                if victim < grown.len() {
-                    grown.remove(victim);
-                }
-                self.make_room_for_decodes(grown.iter().sum());
+                grown.remove(victim);
+                self.make_room_for_decodes(grown.total());
                 if other == slot {
                     if self.effects.settings.scheduler.stop_at_own_preemption {
                         break 'requests;
@@ -278,8 +275,7 @@ impl Stages<'_> {
                     continue 'requests;
                 }
             }
-            grown.resize(i, 0);
-            grown.push(if phase == Phase::Prefilling { 0 } else { blocks });
+            grown.add(i, if phase == Phase::Prefilling { 0 } else { blocks });
             if phase == Phase::Decoding {
                 self.effects.allocate_for_decodes(blocks);
                 self.draft.tokens_left -= u64::from(rules.charged);
@@ -295,7 +291,7 @@ impl Stages<'_> {
             resumed += 1;
             i += 1;
         }
-        self.draft.held_back.reserve.grown = grown.iter().sum();
+        self.draft.held_back.reserve.grown = grown.total();
         self.stall_from(i);
     }
 
