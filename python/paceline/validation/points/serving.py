@@ -68,6 +68,12 @@ _SGLANG_CHUNK = 8192
 #: there after 71 to 77 ms on four and eight B300 under SGLang 0.5.12 with one request in flight, of which the
 #: front end has 50, and after 160 ms on eight B200.
 _QUICK_LAUNCHES = ("b300",)
+#: TensorRT-LLM's experts in Triton's kernels (``moe_config`` of gptoss_fp4_h200_trt.sh), of which Python
+#: launches each, and the seconds of a layer's launches in a step with prompts. Fitted to TTFT of half of 100
+#: points of gpt-oss-120b on one to eight H200, whose first token comes after 90 to 140 ms whatever the split:
+#: halves ask for 1.1 and 1.3 ms, beside the front end of trtllm-1.3. With TensorRT-LLM's own kernels, as
+#: gptoss_fp4_b200_trt.sh has them, points ask for none.
+_TRITON, _TRITON_LAYER_S = "TRITON", 1.2e-3
 #: GPUs of a node of GB200. TensorRT-LLM sums over more of them in kernels of its own (``allreduce_strategy:
 #: MNNVL`` in srt-slurm's recipes); the tables have NCCL's, by which the median of TPOT is 50% too high.
 _TRAY = 4
@@ -298,7 +304,13 @@ def host_of(server: Server, cost: Cost) -> EngineHost | None:
     # Graphs of prompts are launched whole.
     short = server.prompt_graphs or server.gpu in _QUICK_LAUNCHES
     launches = 0.0 if short else host.latent_layer_s
-    return replace(host, latent_layer_s=launches, step_s=host.step_s + server.step_s)
+    floor = server.model.layers * _TRITON_LAYER_S if server.moe_backend == _TRITON else 0.0
+    return replace(
+        host,
+        latent_layer_s=launches,
+        prompt_step_s=max(host.prompt_step_s, floor),
+        step_s=host.step_s + server.step_s,
+    )
 
 
 def frontend_token_s(server: Server, cost: Cost) -> float:

@@ -246,9 +246,8 @@ def _by_script(run: Run) -> Flags:
     if engine == "trtllm" and run.deepseek:
         return _trtllm(run)
     if engine == "trtllm":  # gptoss_fp4_h200_trt.sh, gptoss_fp4_b200_trt.sh
-        kv_dtype = "auto" if gpu == "h200" else "fp8"
-        seats = run.concurrency
-        return Flags(max_num_batched_tokens=20000, max_num_seqs=seats, memory=0.85, kv_dtype=kv_dtype)
+        flags = Flags(max_num_batched_tokens=20000, max_num_seqs=run.concurrency, memory=0.85)
+        return flags._replace(moe_backend="TRITON") if gpu == "h200" else flags._replace(kv_dtype="fp8")
     if engine == "vllm" and run.model.name == "minimax-m2.5":
         return _minimax(run)
     if engine == "vllm" and gpu == "b200" and run.model.name == "gpt-oss-120b":  # gptoss_fp4_b200.sh
@@ -402,6 +401,7 @@ def fitted_on(engine: Engine, version: str, model: str, gpu: str) -> str:
         fitted.append("rate of experts")
     if not version or (engine == "vllm" and model.startswith(("gpt-oss", "minimax"))):
         fitted.append("front end")
-    if engine != "vllm" and model.startswith("deepseek"):
+    triton = engine == "trtllm" and model.startswith("gpt-oss") and gpu == "h200"
+    if triton or (engine != "vllm" and model.startswith("deepseek")):
         fitted.append("launches")
     return ", ".join(fitted)
