@@ -50,6 +50,11 @@ _TRTLLM = (8192, 2048)
 _BLOCK_TOKENS = {"vllm": 16, "sglang": 1, "trtllm": 32}
 _MEMORY = 0.9
 _RULES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
+#: Bytes that TensorRT-LLM needs of a GPU for DeepSeek beyond what the rule counts. Its log on eight H200,
+#: with steps of 16,384 tokens, says "Peak memory during memory usage profiling (torch + non-torch): 91.46
+#: GiB" of 139.81, as srt-slurm's reader of such logs quotes it (with 35,136 bytes of KV a token); the rule
+#: says 81.71.
+_TRTLLM_BEYOND = 9.75 * 2**30
 #: vLLM's MXFP4 experts on Hopper run in Marlin's kernels (``VLLM_MXFP4_USE_MARLIN=1`` in InferenceX's script
 #: for H200), of which there are no tables: FLOP/s of a GPU, and seconds of a layer for each token that no
 #: split shortens. Fitted to TTFT of the points of gpt-oss-120b: by split their medians ask for 190, 145, 118
@@ -63,6 +68,12 @@ _SGLANG_CHUNK = 8192
 #: there after 71 to 77 ms on four and eight B300 under SGLang 0.5.12 with one request in flight, of which the
 #: front end has 50, and after 160 ms on eight B200.
 _QUICK_LAUNCHES = ("b300",)
+#: TensorRT-LLM's experts in Triton's kernels (``moe_config`` of gptoss_fp4_h200_trt.sh), of which Python
+#: launches each, and the seconds of a layer's launches in a step with prompts. Fitted to TTFT of half of 100
+#: points of gpt-oss-120b on one to eight H200, whose first token comes after 90 to 140 ms whatever the split:
+#: halves ask for 1.1 and 1.3 ms, beside the front end of trtllm-1.3. With TensorRT-LLM's own kernels, as
+#: gptoss_fp4_b200_trt.sh has them, points ask for none.
+_TRITON, _TRITON_LAYER_S = "TRITON", 1.2e-3
 #: GPUs of a node of GB200. TensorRT-LLM sums over more of them in kernels of its own (``allreduce_strategy:
 #: MNNVL`` in srt-slurm's recipes); the tables have NCCL's, by which the median of TPOT is 50% too high.
 _TRAY = 4
@@ -251,7 +262,7 @@ def _blocks(server: Server) -> int | None:
     """Return the KV blocks by the rule of the server's engine; None: the instance applies vLLM's.
 
     SGLang's share of the memory is for weights and KV. TensorRT-LLM's is of what weights and a prefill leave;
-    its prefill is of few requests, so that next to no logits are in it.
+    its prefill is of few requests, so that next to no logits are in it. See also :data:`_TRTLLM_BEYOND`.
 
     Raises
     ------
@@ -273,7 +284,8 @@ def _blocks(server: Server) -> int | None:
         expert_ranks=server.expert_ranks,
     )
     share = _MEMORY if server.memory is None else server.memory
-    left = share * whole.kv_bytes
+    beyond = _TRTLLM_BEYOND if server.model.latent is not None else 0.0
+    left = share * (whole.kv_bytes - beyond)
     if server.engine == "sglang":
         left = share * whole.requested_bytes - whole.weight_bytes
     found = int(left) // whole.block_bytes
@@ -292,7 +304,13 @@ def host_of(server: Server, cost: Cost) -> EngineHost | None:
     # Graphs of prompts are launched whole.
     short = server.prompt_graphs or server.gpu in _QUICK_LAUNCHES
     launches = 0.0 if short else host.latent_layer_s
-    return replace(host, latent_layer_s=launches, step_s=host.step_s + server.step_s)
+    floor = server.model.layers * _TRITON_LAYER_S if server.moe_backend == _TRITON else 0.0
+    return replace(
+        host,
+        latent_layer_s=launches,
+        prompt_step_s=max(host.prompt_step_s, floor),
+        step_s=host.step_s + server.step_s,
+    )
 
 
 def frontend_token_s(server: Server, cost: Cost) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from paceline.validation.points import Point, Predicted, Server
-from paceline.validation.points.ranking import ranking
+from paceline.validation.points.ranking import ranked_pairs, ranking
 from paceline.validation.points.workloads import Closed
 from paceline.validation.resolving import find_model
 
@@ -65,3 +65,21 @@ def test_configurations_are_compared_on_the_same_lengths_alone() -> None:
     found = ranking([point(1, one, one), point(2, other, other, tokens=201)])
     assert found["overall"] == {"configurations": 0, "pairs": 0, "tau": None}
     assert found["groups"] == {}
+
+
+def test_a_pair_names_its_configurations_and_their_order() -> None:
+    """As above, 918 and 842 tokens a second and GPU; predicted 1,010 / 1.1 and 1,010 / 0.35 / 2."""
+    one, other, fast = times(0.1, 0.01), times(0.1, 0.005), times(0.1, 0.0025)
+    [pair] = ranked_pairs([point(1, one, one), point(2, other, fast)])
+    assert (pair.group, pair.lengths) == ("llama-3.1-8b on h100-sxm", (100, 101, "bf16"))
+    assert pair.configurations == (("vllm", "0.19.0", "TP 1"), ("vllm", "0.19.0", "TP 2"))
+    assert pair.measured == pytest.approx((918.2, 841.7), abs=0.1)
+    assert pair.predicted == pytest.approx((918.2, 1442.9), abs=0.1)
+    assert (pair.order, pair.agrees) == (-1, False)
+
+
+def test_a_pair_that_is_predicted_as_equal_counts_as_none() -> None:
+    one, other = times(0.1, 0.01), times(0.1, 0.005)
+    late = times(3.0, 0.005)
+    [pair] = ranked_pairs([point(1, one, late), point(2, other, late)])
+    assert (pair.order, pair.agrees) == (0, False)

@@ -16,7 +16,7 @@ from paceline.validation.points.predicting import predict_point
 from paceline.validation.points.readers import read_points
 from paceline.validation.points.readers.recipes import seats_of
 from paceline.validation.points.readers.scripts import Run, flags_of, settled
-from paceline.validation.points.serving import cluster_of, policy_of
+from paceline.validation.points.serving import cluster_of, host_of, policy_of
 from paceline.validation.points.workloads import Closed
 from paceline.validation.resolving import find_model
 from unit.validation.points import samples
@@ -162,6 +162,24 @@ def test_early_trtllm_on_h200_starts_colder_than_after_warm_ups() -> None:
         flags_of(run._replace(date="2026-05-18")).cold_s == flags_of(run._replace(gpu="b200")).cold_s == 0.3
     )
     assert flags_of(run._replace(scripted=False)).cold_s == 0.0
+
+
+def test_sglang_with_prefill_apart_starts_as_cold_as_one_instance() -> None:
+    run = DEEPSEEK._replace(engine="sglang", gpu="gb200", scripted=False)
+    assert flags_of(run).cold_s == flags_of(run._replace(scripted=True)).cold_s == 0.3
+    assert flags_of(run._replace(model=find_model("gpt-oss-120b"))).cold_s == 0.0
+
+
+@pytest.mark.parametrize(("gpu", "backend", "launches"), [("h200", "TRITON", 36 * 0.0012), ("b200", "", 0.0)])
+def test_experts_in_triton_are_launched_layer_by_layer(gpu: str, backend: str, launches: float) -> None:
+    """`moe_config` of gptoss_fp4_h200_trt.sh has Triton's kernels; the script for B200 TensorRT-LLM's own."""
+    model = find_model("gpt-oss-120b")
+    flags = flags_of(DEEPSEEK._replace(model=model, gpu=gpu))
+    assert flags.moe_backend == backend
+    server = Server(engine="trtllm", version="", model=model, gpu=gpu, moe_backend=flags.moe_backend)
+    host = host_of(server, "tables")
+    assert host is not None
+    assert host.prompt_step_s == pytest.approx(launches)
 
 
 def test_ranks_whose_prompts_wait_for_each_other_get_requests_by_their_number() -> None:

@@ -185,6 +185,16 @@ def test_blocks_are_those_of_the_engines_own_rule() -> None:
     assert tokens["trtllm", 0.4] == pytest.approx(tokens["trtllm", 0.8] / 2, abs=32)
 
 
+def test_tensorrt_llm_leaves_as_much_memory_for_deepseek_as_its_log_says() -> None:
+    """Of an H200's 139.81 GiB, 91.46 are in use before KV, whose share is 0.85; a token has 35,136 bytes."""
+    given = {"engine": "trtllm", "version": "", "model": find_model("deepseek-r1"), "gpu": "h200"}
+    limits = {"tensor_parallel": 8, "max_num_batched_tokens": 16384, "memory": 0.85, "kv_dtype": "fp8"}
+    instance = cluster_of(Server(**given, **limits), "roofline", {}).instances[0]
+    assert instance.num_blocks is not None
+    left = 0.85 * (139.81 - 91.46) * 2**30
+    assert instance.num_blocks * instance.block_tokens * 35136 == pytest.approx(left, rel=0.002)
+
+
 def test_a_saturated_server_is_measured_while_it_is_full(tmp_path: Path) -> None:
     samples.histogram(tmp_path, [300.0, 301.0], [1])
     write(tmp_path / "points.csv", [samples.MLENERGY])

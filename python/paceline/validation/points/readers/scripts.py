@@ -34,7 +34,7 @@ _DYNAMO_2025 = "1.1.0rc5"
 #: or NVFP4. Where its data have both, the replay was 20% short in the mean TTFT of 87 points of SGLang, and
 #: 4% in the median; 25% and 2% in 64 of DeepSeek under TensorRT-LLM; and in neither of gpt-oss-120b. Fitted
 #: to the mean: 0.2 to 0.4 s by engine. Runs since February 2026, whose client warms the server up, ask for as
-#: much.
+#: much. So do those with prefill apart under SGLang, to which nothing was fitted; TensorRT-LLM's do not.
 _COLD_S = 0.3
 #: The same under TensorRT-LLM on H200 before the client sent twice the requests in flight as a warm-up (pull
 #: request 480 of 17 January 2026, to be merged ten days later): 1 to 1.8 s with four requests in flight, 3 to
@@ -230,7 +230,8 @@ def _balance(run: Run) -> tuple[int, int] | None:
 
 def _cold_s(run: Run) -> float:
     """Return what the first requests wait until kernels are there."""
-    if not run.scripted or run.model.weight_dtype not in ("fp8", "nvfp4"):
+    known = run.scripted or run.engine == "sglang"
+    if not known or run.model.weight_dtype not in ("fp8", "nvfp4"):
         return 0.0
     slow = (run.engine, run.gpu) == ("trtllm", "h200") and run.date < _WARMED_UP
     return _COLD_H200_S if slow else _COLD_S
@@ -245,9 +246,8 @@ def _by_script(run: Run) -> Flags:
     if engine == "trtllm" and run.deepseek:
         return _trtllm(run)
     if engine == "trtllm":  # gptoss_fp4_h200_trt.sh, gptoss_fp4_b200_trt.sh
-        kv_dtype = "auto" if gpu == "h200" else "fp8"
-        seats = run.concurrency
-        return Flags(max_num_batched_tokens=20000, max_num_seqs=seats, memory=0.85, kv_dtype=kv_dtype)
+        flags = Flags(max_num_batched_tokens=20000, max_num_seqs=run.concurrency, memory=0.85)
+        return flags._replace(moe_backend="TRITON") if gpu == "h200" else flags._replace(kv_dtype="fp8")
     if engine == "vllm" and run.model.name == "minimax-m2.5":
         return _minimax(run)
     if engine == "vllm" and gpu == "b200" and run.model.name == "gpt-oss-120b":  # gptoss_fp4_b200.sh
@@ -401,6 +401,7 @@ def fitted_on(engine: Engine, version: str, model: str, gpu: str) -> str:
         fitted.append("rate of experts")
     if not version or (engine == "vllm" and model.startswith(("gpt-oss", "minimax"))):
         fitted.append("front end")
-    if engine != "vllm" and model.startswith("deepseek"):
+    triton = engine == "trtllm" and model.startswith("gpt-oss") and gpu == "h200"
+    if triton or (engine != "vllm" and model.startswith("deepseek")):
         fitted.append("launches")
     return ", ".join(fitted)
