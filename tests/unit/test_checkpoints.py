@@ -22,6 +22,9 @@ class _EndError(Exception):
     """Ends a replay."""
 
 
+ON_TWO_H100 = ("--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--instances", "2")
+
+
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a trace in two files."""
@@ -136,6 +139,20 @@ def test_a_killed_process_is_continued(trace: Path, tmp_path: Path) -> None:
     assert files(tmp_path / "out") == files(tmp_path / "whole")
 
 
+def test_a_command_that_was_killed_before_its_first_checkpoint_does_not_continue(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from paceline.cli import main
+
+    killed = tmp_path / ".out.checkpoint"
+    killed.mkdir()
+    (killed / "requests-00000.parquet").write_bytes(b"a part")
+    words = ["replay", str(trace), *ON_TWO_H100, "--stream", "--out", str(tmp_path / "out")]
+    assert main([*words, "--checkpoint", "3000"]) == 0
+    assert "continues" not in capsys.readouterr().err
+    assert not killed.exists()
+
+
 def test_a_command_says_that_it_is_kept_and_that_it_continues(
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,17 +160,7 @@ def test_a_command_says_that_it_is_kept_and_that_it_continues(
     from paceline.streaming.checkpoints import Checkpoints
 
     monkeypatch.setattr("paceline.runs.run.scan_trace", partial(paceline.scan_trace, chunk=500))
-    words = [
-        "replay",
-        str(trace),
-        "--model",
-        "llama-3.1-8b",
-        "--gpu",
-        "h100-sxm",
-        "--instances",
-        "2",
-        "--stream",
-    ]
+    words = ["replay", str(trace), *ON_TWO_H100, "--stream"]
     keep = Checkpoints.keep
 
     def interrupted(self: Checkpoints, *of: Any) -> None:

@@ -211,24 +211,24 @@ def replay(
 
 def _replay_stream(run: Run, out: Path | None, checkpoint: int | None, *, json: bool, quiet: bool) -> None:
     """Replay a trace that is read in chunks, and print its result."""
-    from paceline._atomic import kept_for
     from paceline.cli.output import note, print_json
     from paceline.cli.progress import progress_bar
     from paceline.cli.rendering import as_document, print_result
     from paceline.errors import ConfigError
     from paceline.result.output import Output
+    from paceline.streaming.checkpoints import checkpoints_of
 
     if out is None:
         raise ConfigError("--stream needs --out DIR, where requests are written as they end; none was given")
-    if checkpoint is not None and kept_for(out) and not quiet:
-        note(f"continues from the checkpoint in {kept_for(out)}")
+    if checkpoint is not None and checkpoints_of(out) and not quiet:
+        note(f"continues from the checkpoint in {checkpoints_of(out)}")
     begun = time.perf_counter()
     try:
         with progress_bar(quiet=quiet) as progress:
             result = run.stream(Output(out, checkpoint), progress=progress)
     except KeyboardInterrupt:
-        if checkpoint is not None and kept_for(out):
-            note(f"kept the last checkpoint in {kept_for(out)}; the same command continues there")
+        if checkpoint is not None and checkpoints_of(out):
+            note(f"kept the last checkpoint in {checkpoints_of(out)}; the same command continues there")
         raise
     took = time.perf_counter() - begun
     document = as_document(result, None)

@@ -17,12 +17,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from paceline import _core
-from paceline._atomic import new_directory, remove_leftovers
+from paceline._atomic import kept_for, new_directory, remove_leftovers
 from paceline.errors import ResultError
 from paceline.result.manifest import check_file, file_entry
 from paceline.result.parts import RequestParts
 
-__all__ = ["Checkpoint", "Checkpoints", "build_sha256"]
+__all__ = ["Checkpoint", "Checkpoints", "build_sha256", "checkpoints_of"]
 
 _NAME: Final = re.compile(r"state-(\d{5,})")
 _DOCUMENT: Final = "checkpoint.json"
@@ -150,8 +150,7 @@ class Checkpoints:
 
     def _folders(self) -> list[Path]:
         """Return the checkpoints, the last one last."""
-        found = [path for path in self._directory.iterdir() if _NAME.fullmatch(path.name)]
-        return sorted(found, key=_number)
+        return _folders_in(self._directory)
 
     def _read(self, folder: Path) -> _Document:
         path = folder / _DOCUMENT
@@ -167,6 +166,17 @@ class Checkpoints:
                 "anew"
             )
         return document
+
+
+def checkpoints_of(target: Path) -> Path | None:
+    """Return the directory with the checkpoints of a target; None without one, as before the first."""
+    directory = kept_for(target)
+    return directory if directory is not None and _folders_in(directory) else None
+
+
+def _folders_in(directory: Path) -> list[Path]:
+    found = [path for path in directory.iterdir() if _NAME.fullmatch(path.name)]
+    return sorted(found, key=_number)
 
 
 def _number(folder: Path) -> int:
