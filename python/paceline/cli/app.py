@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from paceline.cli.examples import epilogue
 from paceline.cli.output import complain
@@ -84,7 +84,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         status = app(words, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except CycloptsError as error:
-        complain(f"{_one_line(str(error))} (paceline {_help_words(words)}--help)")
+        complain(f"{_one_line(_misused(error))} (paceline {_help_words(words)}--help)")
         return USAGE
     except InternalError as error:
         complain(_one_line(_reported(error, words)))
@@ -106,6 +106,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return USAGE
     # Only a command that answers yes or no has a status of its own.
     return status if isinstance(status, int) else 0
+
+
+def _misused(error: CycloptsError) -> str:
+    """Say what of a command's words is missing or too much, or leave the message as it is."""
+    if isinstance(error, MissingArgumentError) and error.argument is not None and not error.tokens_so_far:
+        given = error.keyword is not None
+        return f"{error.argument.name} must {'have a value' if given else 'be given'}"
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        return f"{error.unused_tokens[0]!r} must be left out: the command takes no further argument"
+    return str(error)
 
 
 def _discard_output() -> None:
