@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import shutil
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def test_the_readme_opens_with_an_example_of_a_dozen_lines() -> None:
 def test_the_python_in_a_document_runs(
     document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "traces").symlink_to(ROOT / "traces")
+    shutil.copytree(ROOT / "traces", tmp_path / "traces")  # one document writes there
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     text = (ROOT / document).read_text(encoding="utf-8")
@@ -43,6 +44,19 @@ def test_the_python_in_a_document_runs(
         printed = capsys.readouterr().out
         assert block[2] is None or printed == block[2]
         assert [claim for claim in CLAIM.findall(block[1]) if claim not in printed.splitlines()] == []
+
+
+def test_without_a_clone_the_traces_of_the_guides_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in PYTHON.finditer((ROOT / "traces/README.md").read_text(encoding="utf-8")):
+        exec(compile(block[1], "traces/README.md", "exec"), {})
+    drawn = {path.name for path in (tmp_path / "traces").iterdir()}
+    guides = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/guides/*.md"))
+    assert drawn == set(re.findall(r"\btraces/([a-z0-9-]+\.(?:csv|jsonl))\b", guides))
+    for name in drawn:
+        assert (tmp_path / "traces" / name).read_bytes() == (ROOT / "traces" / name).read_bytes()
 
 
 @pytest.mark.parametrize("document", [name for name in DOCUMENTS if PYTHON.search((ROOT / name).read_text())])
