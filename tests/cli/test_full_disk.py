@@ -13,8 +13,10 @@ from cli.running import ON_ONE_H100
 if sys.platform == "win32":
     pytest.skip("needs limits of a process", allow_module_level=True)
 
+# Python does not notice a short write of bytecode, which would end each later import of the module.
 PROGRAM = """\
 import resource, sys
+sys.dont_write_bytecode = True
 from paceline.cli import main
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 sys.exit(main(sys.argv[1:]))
