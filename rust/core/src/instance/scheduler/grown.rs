@@ -37,7 +37,7 @@ impl GrownBlocks {
 }
 
 impl Stages<'_> {
-    /// What keeps the blocks that the step gives to decodes.
+    /// A count of the blocks that the step gives to decodes, of which none is given yet.
     pub(super) fn grown_blocks(&self) -> GrownBlocks {
         GrownBlocks::new(self.effects.kv.gpu().is_tree())
     }
