@@ -59,6 +59,18 @@ fn a_block_of_the_trace_has_several_of_the_engine() {
 }
 
 #[test]
+fn numbers_that_do_not_follow_one_another_end_with_the_range_and_with_the_prompt() {
+    // The second request's blocks of the trace are the first and the third that were numbered.
+    let prefixes = from_ids(&[2, 4], &[7, 8, 7, 9], 4, 2).expect("2 divides 4");
+    let row = TraceRow(1);
+    let each: Vec<_> = (0..4).map(|block| prefixes.shared(row, 8, block)).collect();
+    assert_eq!(prefixes.numbers(row, 8, 0..3).collect::<Vec<_>>(), each[..3]);
+    assert_eq!(prefixes.numbers(row, 8, 1..4).collect::<Vec<_>>(), each[1..]);
+    let cut: Vec<_> = prefixes.numbers(row, 7, 2..4).collect();
+    assert_eq!(cut, [each[2], None], "a prompt of 7 tokens fills three blocks");
+}
+
+#[test]
 fn a_block_of_the_engine_has_several_of_the_trace() {
     let prefixes = from_ids(&[4, 8], &[1, 2, 3, 4, 1, 2, 3, 5], 2, 4).expect("2 divides 4");
     let [one, other] = contents(&prefixes, 8, 2);
@@ -102,6 +114,20 @@ fn numbers_of_contents_have_32_bits() {
     // 3 * 1431655765 is the number that stands for no content.
     for (ids, fits) in [(&[1, 2, 3][..], false), (&[1, 2], true)] {
         assert_eq!(from_ids(&[ids.len()], ids, 1_431_655_765, 1).is_ok(), fits);
+    }
+}
+
+#[test]
+fn numbers_of_the_contents_of_sessions_have_32_bits() {
+    for (prompt, fits) in [(u32::MAX - 1, false), (u32::MAX - 2, true)] {
+        let trace = Trace {
+            arrival: vec![0].into(),
+            prompt_tokens: vec![prompt].into(),
+            output_tokens: vec![1].into(),
+            session: Some(vec![0].into()),
+            ..Trace::default()
+        };
+        assert_eq!(Prefixes::new(&trace, 1).is_ok(), fits, "{prompt} and 1 blocks");
     }
 }
 
