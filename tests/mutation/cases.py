@@ -5,19 +5,28 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from paceline.conformance import DecisionLog, read_log
 from paceline.conformance import check as check_log
 from paceline.errors import NoProgressError, PacelineError
-from search import check
+from search import check, mechanisms
 from search.case import Case, draw
 from search.oracle import outside, progress, reference, streaming
 from search.oracle.replayed import Replayed
 
 TESTS = Path(__file__).resolve().parents[1]
 EVENTS = re.compile(rb'"events":(\d+)')
+KINDS = (
+    *("accumulated", "allocation", "decodes", "flag", "handover", "joining", "lockstep", "pipeline"),
+    *("preemption", "prefix cache", "select", "speculation", "stage", "store", "swap_in", "tier"),
+)
+"""Kinds of mechanisms of which each is in one of `SELDOM` cases at least, if so many draws have it."""
+SELDOM = 25
+MORE = 4
+"""Draws of cases with such mechanisms, for each other one."""
 SECONDS = 4.0
 """Processor time for all checks of a case."""
 
@@ -157,6 +166,11 @@ def found() -> Iterator[Checked]:
 
 
 def drawn(seed: int, count: int) -> Iterator[Checked]:
-    """Yield drawn cases, the same each time."""
-    for number in range(count):
-        yield Checked(f"case {seed}:{number}", draw(seed, number), number)
+    """Yield drawn cases, the same each time: `count`, and others with mechanisms that these seldom have."""
+    seen = Counter[str]()
+    for number in range(count * (1 + MORE)):
+        case = draw(seed, number)
+        has = [one for one in mechanisms.drawn(case) if one.partition(":")[0] in KINDS]
+        if number < count or any(seen[one] * SELDOM < count for one in has):
+            seen.update(has)
+            yield Checked(f"case {seed}:{number}", case, number)

@@ -20,6 +20,7 @@ from paceline import _fork
 
 MEMORY = 2 << 30
 SHORTEST_S = 0.4
+ENTERED = 2
 LONGER = 8
 """A replay hangs after this many times the processor time without a mutant."""
 
@@ -43,7 +44,7 @@ class Engine:
         ctypes.memset(self._reached, 0, self._size)
 
     def reached(self) -> bytes:
-        """Return a byte for each mutant, 1 if it was reached."""
+        """Return a byte for each mutant: 0 if it was not reached; `ENTERED`: what it leaves out had begun."""
         return ctypes.string_at(self._reached, self._size)
 
 
@@ -92,6 +93,8 @@ class Replay:
     outcome : tuple of str and int
     seconds : float
         Processor time.
+    near : dict of str to int
+        How many mutants of each file it reaches.
     sound : bool or None
         Whether the unchanged engine passes its checks; None: not asked yet.
     """
@@ -99,11 +102,14 @@ class Replay:
     known: Known
     outcome: tuple[str, int]
     seconds: float
+    near: Mapping[str, int]
     sound: bool | None = None
 
 
 class Replays:
     """Asks replays about mutants: first those that noticed other mutants of the same function.
+
+    Of the others, every second one reaches the most mutants of the same file.
 
     Attributes
     ----------
@@ -123,6 +129,9 @@ class Replays:
         self._names: list[str] = []
         # By mutant: the replays that reach it and have not been asked about it.
         self._reaching: dict[int, list[int]] = {number: [] for number in places}
+        # Those of them in which what the mutant leaves out had begun.
+        self._entered: dict[int, set[int]] = {number: set() for number in places}
+        self._files = {number: place.partition(" ")[0] for number, place in places.items()}
         # By function and name of a replay: the mutants that it noticed.
         self._noticed = Counter(noticed)
         self.ran = self.refused = self.asked = 0
@@ -141,7 +150,10 @@ class Replays:
         for number, replays in self._reaching.items():
             if reached[number]:
                 replays.append(len(self._replays))
-        self._replays.append(Replay(known, outcome, seconds))
+            if reached[number] == ENTERED:
+                self._entered[number].add(len(self._replays))
+        near = Counter(file for number, file in self._files.items() if reached[number])
+        self._replays.append(Replay(known, outcome, seconds, near))
         self._names.append(known.name)
         self.ran += 1
 
@@ -167,8 +179,16 @@ class Replays:
         noticed.sort(key=lambda at: (-self._noticed[place, names[at]], at))
         others = [at for at in reaching if not self._noticed[place, names[at]]]
         more = max(count - len(noticed), 0)
-        spread = [others[len(others) * at // more] for at in range(more)] if more < len(others) else others
-        return noticed[:count] + spread
+        if more >= len(others):
+            return noticed[:count] + others
+        near = sorted(others, key=lambda at: self._nearness(number, at))[: more // 2]
+        others = sorted({*others}.difference(near))
+        more -= len(near)
+        return noticed[:count] + near + [others[len(others) * at // more] for at in range(more)]
+
+    def _nearness(self, number: int, at: int) -> tuple[bool, int, int]:
+        """Sort what reaches a mutant: first that which runs the most around it."""
+        return at not in self._entered[number], -self._replays[at].near[self._files[number]], at
 
     def _ask(self, at: int, numbers: list[int], mutants: Mapping[int, Found]) -> None:
         replay = self._replays[at]

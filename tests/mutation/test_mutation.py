@@ -74,6 +74,35 @@ def test_a_function_without_effects_tells_by_its_value_whether_a_mutant_differs(
     assert f"{{ {early} let v_: bool = (|| {{ self.open }})(); {noted} v_ }}" in text
 
 
+@pytest.mark.parametrize(
+    ("body", "noted"),
+    [
+        (
+            "if let Some(one) = &mut self.one { one.end(); }",
+            "&mut self.one { crate::mutant::enter(1);  one.end",
+        ),
+        (
+            "let one = self.one; if one == 0 { return; } self.end();",
+            "return; }  crate::mutant::enter(1); self",
+        ),
+        (
+            "while let Some(one) = self.next() { self.end(one); }",
+            "self.next() { crate::mutant::enter(1);  self",
+        ),
+        ("self.end(); if self.open { self.close(); }", ""),
+        ("if self.open { self.close(); } else { self.end(); }", ""),
+    ],
+)
+def test_a_function_that_may_do_nothing_tells_whether_it_gets_past_its_first_conditions(
+    body: str, noted: str
+) -> None:
+    pytest.importorskip("tree_sitter", reason="needs requirements/mutants.txt")
+    text = Rewriter().rewrite("pool.rs", f"impl Pool {{ fn end(&mut self) {{ {body} }} }}".encode())
+    assert "if crate::mutant::is(1) { return (); }" in text
+    assert text.count("mutant::enter") == (noted != "")
+    assert noted in text
+
+
 class Engine:
     """Reaches the mutants of a replay that is made."""
 
@@ -95,7 +124,7 @@ class Known(cases.Known):
 
     def __init__(self, engine: Engine, name: str, reaches: set[int], notices: set[int]) -> None:
         self.name, self.size, self.notices, self._engine = name, 1, notices, engine
-        self._reached = bytes(number in reaches for number in range(4))
+        self._reached = bytes(number in reaches for number in range(6))
 
     def outcome(self) -> tuple[str, int]:
         self._engine.now = self._reached
@@ -120,10 +149,13 @@ asked: list[tuple[str, list[int]]] = []
 
 
 def replays_of(*several: tuple[str, set[int], set[int]]) -> Replays:
-    """Replays that reach and notice mutants; the third is of another function than the first two."""
+    """Replays that reach and notice mutants; the third is of another function than the first two.
+
+    The others are of another file.
+    """
     asked.clear()
     engine = Engine()
-    places = {1: "pool.rs take", 2: "pool.rs take", 3: "pool.rs free"}
+    places = {1: "pool.rs take", 2: "pool.rs take", 3: "pool.rs free", 4: "set.rs add", 5: "set.rs add"}
     replays = Replays(engine, places)  # type: ignore[arg-type]
     for name, reaches, notices in several:
         replays.add(Known(engine, name, reaches, notices))
@@ -149,6 +181,23 @@ def test_a_replay_that_noticed_a_mutant_of_the_function_is_asked_first() -> None
     replays.ask(found, 2)
     # The second mutant is noticed, and the third is of another function.
     assert asked[2:] == [("b", [3]), ("c", [1])]
+
+
+def test_replays_that_reach_more_of_the_file_are_asked_before_others() -> None:
+    found = {number: covering.Found(number) for number in (1, 2, 3)}
+    several = {"a": {1, 4, 5}, "b": {1, 4}, "c": {1, 3}, "d": {1, 2}, "e": {1, 2, 3}}
+    replays = replays_of(*((name, reaches, set()) for name, reaches in several.items()))
+    replays.ask({1: found[1]}, 3)
+    # The other two are spread over the rest.
+    assert [name for name, _ in asked] == ["a", "c", "e"]
+
+
+def test_replays_in_which_a_function_gets_past_its_conditions_are_asked_before_others() -> None:
+    found = {1: covering.Found(1)}
+    replays = replays_of(("a", {1, 2, 3}, set()), ("b", {1}, set()), ("c", {1, 2}, set()))
+    replays._entered[1] = {1}
+    replays.ask(found, 2)
+    assert [name for name, _ in asked] == ["a", "b"]
 
 
 def test_an_expression_with_a_refused_mutant_stays_as_it_is() -> None:
