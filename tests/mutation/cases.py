@@ -6,21 +6,23 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from mutation.near import near
 from paceline.conformance import DecisionLog, read_log
 from paceline.conformance import check as check_log
 from paceline.errors import NoProgressError, PacelineError
-from search import check, mechanisms
+from search import check, guard, mechanisms
 from search.case import Case, draw
+from search.draw.source import Source
 from search.oracle import outside, progress, reference, streaming
 from search.oracle.replayed import Replayed
 
 TESTS = Path(__file__).resolve().parents[1]
 EVENTS = re.compile(rb'"events":(\d+)')
 KINDS = (
-    *("accumulated", "allocation", "decodes", "flag", "handover", "joining", "lockstep", "pipeline"),
+    *("accumulated", "allocation", "decodes", "flag", "handover", "joining", "key", "lockstep", "pipeline"),
     *("preemption", "prefix cache", "select", "speculation", "stage", "store", "swap_in", "tier"),
 )
 """Kinds of mechanisms of which each is in one of `SELDOM` cases at least, if so many draws have it."""
@@ -121,6 +123,17 @@ class _Unreplayed:
         self.case, self.leap, self.record = case, True, True
 
 
+class Near(Checked):
+    """A case near another, which may be none that the engine takes."""
+
+    def is_refused(self) -> bool:
+        try:
+            with guard.limit(SECONDS):
+                return super().is_refused()
+        except (ArithmeticError, LookupError, TypeError, ValueError, guard.Hang):
+            return True
+
+
 class Logged(Known):
     """The log of a real scheduler."""
 
@@ -148,6 +161,15 @@ def _brief(replayed: Replayed) -> tuple[bytes, int]:
     events = EVENTS.search(stats)
     digest.update(EVENTS.sub(b"", stats))
     return digest.digest(), int(events[1]) if events else 0
+
+
+def around(parents: Sequence[Checked], each: int) -> Iterator[Near]:
+    """Yield `each` cases near each of these, the same each time."""
+    for parent in parents:
+        for number in range(each):
+            name = f"near {parent.name}:{number}"
+            source = Source(name)
+            yield Near(name, near(parent.case, source.pick(parents).case, source), parent.number + number)
 
 
 def logs() -> Iterator[Logged]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mutation.cases import Checked, Known
+from mutation.cases import Checked, Known, Near
 from paceline import _fork
 
 MEMORY = 2 << 30
@@ -129,7 +129,9 @@ class Replays:
         self._names: list[str] = []
         # By mutant: the replays that reach it and have not been asked about it.
         self._reaching: dict[int, list[int]] = {number: [] for number in places}
-        # Those of them in which what the mutant leaves out had begun.
+        # Those that have been asked about it.
+        self._asked: dict[int, list[int]] = {number: [] for number in places}
+        # Those of all in which what the mutant leaves out had begun.
         self._entered: dict[int, set[int]] = {number: set() for number in places}
         self._files = {number: place.partition(" ")[0] for number, place in places.items()}
         # By function and name of a replay: the mutants that it noticed.
@@ -140,7 +142,14 @@ class Replays:
     def add(self, known: Known) -> None:
         """Replay without a mutant; the replay is asked about the mutants that it reaches from now on."""
         self._engine.activate(0)
-        if isinstance(known, Checked) and known.is_refused():
+        try:
+            refused = isinstance(known, Checked) and known.is_refused()
+        except BaseException as error:  # A panic of the engine is no `Exception`.
+            if not isinstance(known, Near):
+                raise
+            refused = True
+            self.left_out.append(f"{known.name}: {type(error).__name__}")
+        if refused:
             self.refused += 1
             return
         self._engine.forget()
@@ -168,7 +177,19 @@ class Replays:
             asked = [number for number in planned[at] if mutants[number].killed is None]
             for number in asked:
                 self._reaching[number].remove(at)
+                self._asked[number].append(at)
             self._ask(at, asked, mutants)
+
+    def others(self, places: Mapping[int, str]) -> Replays:
+        """Return what asks other replays about these mutants."""
+        others = Replays(self._engine, places)
+        others._noticed = self._noticed
+        return others
+
+    def around(self, number: int, count: int) -> list[Known]:
+        """Return replays that were asked about a mutant: those that run the most around it."""
+        asked = sorted(self._asked[number], key=lambda at: self._nearness(number, at))
+        return [self._replays[at].known for at in asked[:count]]
 
     def _chosen(self, number: int, count: int) -> list[int]:
         """Return the replays to ask next: first those that noticed others of the function."""

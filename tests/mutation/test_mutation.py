@@ -10,6 +10,7 @@ import pytest
 
 from mutation import cases, covering, scratch, survivors
 from mutation.rewriting import Rewriter
+from search.case import draw
 
 SOURCE = b"""
 const LEAST: u64 = 1 + 2;
@@ -198,6 +199,30 @@ def test_replays_in_which_a_function_gets_past_its_conditions_are_asked_before_o
     replays._entered[1] = {1}
     replays.ask(found, 2)
     assert [name for name, _ in asked] == ["a", "b"]
+
+
+def test_cases_near_a_replay_are_alike_in_most_places_and_the_same_each_time() -> None:
+    parents = [cases.Checked(f"case 15:{number}", draw(15, number), number) for number in range(30)]
+    before = [parent.case.to_json() for parent in parents]
+    several = list(cases.around(parents, 3))
+    assert [one.case.to_json() for one in cases.around(parents, 3)] == [one.case.to_json() for one in several]
+    assert [parent.case.to_json() for parent in parents] == before
+    assert [one.name for one in several[:4]] == [
+        *(f"near case 15:0:{at}" for at in range(3)),
+        "near case 15:1:0",
+    ]
+    alike = [one.case.requests == parents[at // 3].case.requests for at, one in enumerate(several)]
+    changed = [one.case.to_json() != before[at // 3] for at, one in enumerate(several)]
+    assert 0.2 < sum(alike) / len(alike) < 0.8
+    assert sum(changed) > 0.9 * len(changed)
+
+
+def test_replays_around_a_mutant_are_those_that_reach_more_of_its_file() -> None:
+    found = {number: covering.Found(number) for number in (1, 2, 3)}
+    replays = replays_of(("a", {1}, set()), ("b", {1, 2, 3}, set()), ("c", {1, 3}, set()))
+    replays.ask(found, 3)
+    assert [known.name for known in replays.around(1, 2)] == ["b", "c"]
+    assert [known.name for known in replays.around(2, 2)] == ["b"]
 
 
 def test_an_expression_with_a_refused_mutant_stays_as_it_is() -> None:

@@ -39,6 +39,33 @@ fn requests_that_follow_keep_the_numbers_of_those_before() {
     assert_ne!(growing.shared(TraceRow(2), 4, 1), before[1]);
 }
 
+#[test]
+fn contents_of_forgotten_requests_keep_their_numbers_while_they_are_held() {
+    // Blocks of four tokens, each of which is two of the engine's.
+    let trace = |rows: &[[u64; 3]]| Trace {
+        prompt_tokens: vec![12; rows.len()].into(),
+        prefix: Some(PrefixIds {
+            ends: (1..=rows.len()).map(|row| 3 * row).collect::<Vec<_>>().into(),
+            ids: rows.concat().into(),
+            block_tokens: 4,
+            outputs: None,
+        }),
+        ..Trace::default()
+    };
+    let (one, other) = ([7, 8, 9], [4, 5, 6]);
+    let mut growing = Prefixes::growing(&trace(&[one]), 2).unwrap();
+    let of =
+        |growing: &Prefixes, row| (0..6).map(|at| growing.shared(TraceRow(row), 12, at)).collect::<Vec<_>>();
+    let before = of(&growing, 0);
+    growing.forget(1, 1, before[4].into_iter());
+    growing.extend(&trace(&[one, one])).unwrap();
+    assert_eq!(of(&growing, 1), before, "the fifth block follows the first four");
+    growing.extend(&trace(&[one, one, other])).unwrap();
+    growing.forget(3, 0, std::iter::empty());
+    growing.extend(&trace(&[one, one, other, [1, 2, 3]])).unwrap();
+    assert_eq!(growing.contents(), 12, "nothing has the blocks of the first three any more");
+}
+
 /// The shared contents of two requests' first `blocks` blocks.
 fn contents(prefixes: &Prefixes, prompt: u32, blocks: u32) -> [Vec<Option<u32>>; 2] {
     [0, 1].map(|request| (0..blocks).map(|block| prefixes.shared(TraceRow(request), prompt, block)).collect())
