@@ -101,9 +101,11 @@ class Checked(Known):
     def _replays(self) -> Iterator[Callable[[], Replayed]]:
         for leap in (False, True):
             yield lambda leap=leap: Replayed(self.case, leap=leap, record=not leap)  # type: ignore[misc]
-        # The reference has affine costs only.
+        # The reference has affine costs only: with others, what it is compared with is another replay.
         if reference.affine(self.case) is not self.case:
             yield lambda: reference.comparable(_Unreplayed(self.case))  # type: ignore[arg-type]
+        else:
+            yield lambda: Replayed(self.case, leap=True, record=True)
 
     def failure(self) -> str | None:
         verdict = check.check(self.case, number=self.number, seconds=SECONDS, first=True)
@@ -155,6 +157,8 @@ def _brief(replayed: Replayed) -> tuple[bytes, int]:
         digest.update(values)
     for log in replayed.logs:
         digest.update(log)
+    for account in replayed.accounts.values():
+        digest.update(account)
     digest.update(replayed.sketch)
     digest.update(repr(replayed.timeline).encode())
     stats = bytes(replayed.outcome.stats)

@@ -33,8 +33,8 @@ CASES = 3000
 MOST = 60
 ROUNDS = (1, 3, 10, 30)
 """Replays of each mutant after which the next ones are chosen anew."""
-PARENTS = 12
-CHILDREN = 5
+PARENTS = 6
+CHILDREN = 6
 GENERATIONS = 2
 """Of each mutant that is left: replays that reach it, cases near each of these, and how often."""
 TESTS_AFTER = 3
