@@ -6,8 +6,9 @@
 One build has all mutants of the sources in scope; a number picks the active one. A mutant is killed by
 replays that reach it and whose outcome is known: logs of real schedulers, cases that `make search` once found
 and drawn cases, on which the unchanged engine agrees with the reference simulator and keeps every invariant.
-What they do not kill, the core's own tests may. What survives must be in survivors.toml with its reason: if
-another does, the exit status is 1.
+What they do not kill, the core's own tests may. For what is left without a reason, cases are drawn that are
+near those that reach it. What survives must be in survivors.toml with its reason: if another does, the exit
+status is 1.
 """
 
 from __future__ import annotations
