@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import signal
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +31,8 @@ SELDOM = 25
 MORE = 4
 """Draws of cases with such mechanisms, for each other one."""
 SECONDS = 4.0
-"""Processor time for all checks of a case."""
+SHORT_S = 0.5
+"""Processor time for all checks of a case, and for a replay of one near another."""
 
 
 class Known(ABC):
@@ -129,11 +131,14 @@ class Near(Checked):
     """A case near another, which may be none that the engine takes."""
 
     def is_refused(self) -> bool:
+        before = signal.signal(signal.SIGVTALRM, guard.interrupt)
         try:
-            with guard.limit(SECONDS):
+            with guard.limit(SHORT_S):
                 return super().is_refused()
         except (ArithmeticError, LookupError, TypeError, ValueError, guard.Hang):
             return True
+        finally:
+            signal.signal(signal.SIGVTALRM, before)
 
 
 class Logged(Known):
