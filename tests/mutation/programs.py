@@ -14,7 +14,7 @@ from mutation.mutant import Mutant
 
 LONGER = 10
 SHORTEST_S = 3
-MOST_S = 0.5
+MOST_S = 1.5
 """For the tests of other files with a mutant, by their processor times without it."""
 # The same examples each time, and a failure as it is first found.
 ENV = {"PROPTEST_RNG_SEED": "15", "PROPTEST_MAX_SHRINK_ITERS": "0", "PROPTEST_FAILURE_PERSISTENCE": "Off"}
