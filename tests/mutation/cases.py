@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import re
+import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from mutation.near import near
 from paceline.conformance import DecisionLog, read_log
 from paceline.conformance import check as check_log
 from paceline.errors import NoProgressError, PacelineError
-from search import check
+from search import check, guard, mechanisms
 from search.case import Case, draw
+from search.draw.source import Source
 from search.oracle import outside, progress, reference, streaming
 from search.oracle.replayed import Replayed
 
 TESTS = Path(__file__).resolve().parents[1]
 EVENTS = re.compile(rb'"events":(\d+)')
+KINDS = (
+    *("accumulated", "allocation", "decodes", "flag", "handover", "joining", "key", "lockstep", "pipeline"),
+    *("preemption", "prefix cache", "select", "speculation", "stage", "store", "swap_in", "tier"),
+)
+"""Kinds of mechanisms of which each is in one of `SELDOM` cases at least, if so many draws have it."""
+SELDOM = 25
+MORE = 4
+"""Draws of cases with such mechanisms, for each other one."""
 SECONDS = 4.0
-"""Processor time for all checks of a case."""
+SHORT_S = 0.5
+"""Processor time for all checks of a case, and for a replay of one near another."""
 
 
 class Known(ABC):
@@ -90,9 +103,11 @@ class Checked(Known):
     def _replays(self) -> Iterator[Callable[[], Replayed]]:
         for leap in (False, True):
             yield lambda leap=leap: Replayed(self.case, leap=leap, record=not leap)  # type: ignore[misc]
-        # The reference has affine costs only.
+        # The reference has affine costs only: with others, what it is compared with is another replay.
         if reference.affine(self.case) is not self.case:
             yield lambda: reference.comparable(_Unreplayed(self.case))  # type: ignore[arg-type]
+        else:
+            yield lambda: Replayed(self.case, leap=True, record=True)
 
     def failure(self) -> str | None:
         verdict = check.check(self.case, number=self.number, seconds=SECONDS, first=True)
@@ -110,6 +125,20 @@ class _Unreplayed:
 
     def __init__(self, case: Case) -> None:
         self.case, self.leap, self.record = case, True, True
+
+
+class Near(Checked):
+    """A case near another, which may be none that the engine takes."""
+
+    def is_refused(self) -> bool:
+        before = signal.signal(signal.SIGVTALRM, guard.interrupt)
+        try:
+            with guard.limit(SHORT_S):
+                return super().is_refused()
+        except (ArithmeticError, LookupError, TypeError, ValueError, guard.Hang):
+            return True
+        finally:
+            signal.signal(signal.SIGVTALRM, before)
 
 
 class Logged(Known):
@@ -133,12 +162,23 @@ def _brief(replayed: Replayed) -> tuple[bytes, int]:
         digest.update(values)
     for log in replayed.logs:
         digest.update(log)
+    for account in replayed.accounts.values():
+        digest.update(account)
     digest.update(replayed.sketch)
     digest.update(repr(replayed.timeline).encode())
     stats = bytes(replayed.outcome.stats)
     events = EVENTS.search(stats)
     digest.update(EVENTS.sub(b"", stats))
     return digest.digest(), int(events[1]) if events else 0
+
+
+def around(parents: Sequence[Checked], each: int) -> Iterator[Near]:
+    """Yield `each` cases near each of these, the same each time."""
+    for parent in parents:
+        for number in range(each):
+            name = f"near {parent.name}:{number}"
+            source = Source(name)
+            yield Near(name, near(parent.case, source.pick(parents).case, source), parent.number + number)
 
 
 def logs() -> Iterator[Logged]:
@@ -157,6 +197,11 @@ def found() -> Iterator[Checked]:
 
 
 def drawn(seed: int, count: int) -> Iterator[Checked]:
-    """Yield drawn cases, the same each time."""
-    for number in range(count):
-        yield Checked(f"case {seed}:{number}", draw(seed, number), number)
+    """Yield drawn cases, the same each time: `count`, and others with mechanisms that these seldom have."""
+    seen = Counter[str]()
+    for number in range(count * (1 + MORE)):
+        case = draw(seed, number)
+        has = [one for one in mechanisms.drawn(case) if one.partition(":")[0] in KINDS]
+        if number < count or any(seen[one] * SELDOM < count for one in has):
+            seen.update(has)
+            yield Checked(f"case {seed}:{number}", case, number)

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mutation.cases import Checked, Known
+from mutation.cases import Checked, Known, Near
 from paceline import _fork
 
 MEMORY = 2 << 30
 SHORTEST_S = 0.4
+ENTERED = 2
 LONGER = 8
 """A replay hangs after this many times the processor time without a mutant."""
 
@@ -43,7 +44,7 @@ class Engine:
         ctypes.memset(self._reached, 0, self._size)
 
     def reached(self) -> bytes:
-        """Return a byte for each mutant, 1 if it was reached."""
+        """Return a byte for each mutant: 0 if it was not reached; `ENTERED`: what it leaves out had begun."""
         return ctypes.string_at(self._reached, self._size)
 
 
@@ -92,6 +93,8 @@ class Replay:
     outcome : tuple of str and int
     seconds : float
         Processor time.
+    near : dict of str to int
+        How many mutants of each file it reaches.
     sound : bool or None
         Whether the unchanged engine passes its checks; None: not asked yet.
     """
@@ -99,11 +102,14 @@ class Replay:
     known: Known
     outcome: tuple[str, int]
     seconds: float
+    near: Mapping[str, int]
     sound: bool | None = None
 
 
 class Replays:
     """Asks replays about mutants: first those that noticed other mutants of the same function.
+
+    Of the others, every second one reaches the most mutants of the same file.
 
     Attributes
     ----------
@@ -123,6 +129,11 @@ class Replays:
         self._names: list[str] = []
         # By mutant: the replays that reach it and have not been asked about it.
         self._reaching: dict[int, list[int]] = {number: [] for number in places}
+        # Those that have been asked about it.
+        self._asked: dict[int, list[int]] = {number: [] for number in places}
+        # Those of all in which what the mutant leaves out had begun.
+        self._entered: dict[int, set[int]] = {number: set() for number in places}
+        self._files = {number: place.partition(" ")[0] for number, place in places.items()}
         # By function and name of a replay: the mutants that it noticed.
         self._noticed = Counter(noticed)
         self.ran = self.refused = self.asked = 0
@@ -131,7 +142,14 @@ class Replays:
     def add(self, known: Known) -> None:
         """Replay without a mutant; the replay is asked about the mutants that it reaches from now on."""
         self._engine.activate(0)
-        if isinstance(known, Checked) and known.is_refused():
+        try:
+            refused = isinstance(known, Checked) and known.is_refused()
+        except BaseException as error:  # A panic of the engine is no `Exception`.
+            if not isinstance(known, Near):
+                raise
+            refused = True
+            self.left_out.append(f"{known.name}: {type(error).__name__}")
+        if refused:
             self.refused += 1
             return
         self._engine.forget()
@@ -141,7 +159,10 @@ class Replays:
         for number, replays in self._reaching.items():
             if reached[number]:
                 replays.append(len(self._replays))
-        self._replays.append(Replay(known, outcome, seconds))
+            if reached[number] == ENTERED:
+                self._entered[number].add(len(self._replays))
+        near = Counter(file for number, file in self._files.items() if reached[number])
+        self._replays.append(Replay(known, outcome, seconds, near))
         self._names.append(known.name)
         self.ran += 1
 
@@ -156,7 +177,19 @@ class Replays:
             asked = [number for number in planned[at] if mutants[number].killed is None]
             for number in asked:
                 self._reaching[number].remove(at)
+                self._asked[number].append(at)
             self._ask(at, asked, mutants)
+
+    def others(self, places: Mapping[int, str]) -> Replays:
+        """Return what asks other replays about these mutants."""
+        others = Replays(self._engine, places)
+        others._noticed = self._noticed
+        return others
+
+    def around(self, number: int, count: int) -> list[Known]:
+        """Return replays that were asked about a mutant: those that run the most around it."""
+        asked = sorted(self._asked[number], key=lambda at: self._nearness(number, at))
+        return [self._replays[at].known for at in asked[:count]]
 
     def _chosen(self, number: int, count: int) -> list[int]:
         """Return the replays to ask next: first those that noticed others of the function."""
@@ -167,8 +200,16 @@ class Replays:
         noticed.sort(key=lambda at: (-self._noticed[place, names[at]], at))
         others = [at for at in reaching if not self._noticed[place, names[at]]]
         more = max(count - len(noticed), 0)
-        spread = [others[len(others) * at // more] for at in range(more)] if more < len(others) else others
-        return noticed[:count] + spread
+        if more >= len(others):
+            return noticed[:count] + others
+        near = sorted(others, key=lambda at: self._nearness(number, at))[: more // 2]
+        others = sorted({*others}.difference(near))
+        more -= len(near)
+        return noticed[:count] + near + [others[len(others) * at // more] for at in range(more)]
+
+    def _nearness(self, number: int, at: int) -> tuple[bool, int, int]:
+        """Sort what reaches a mutant: first that which runs the most around it."""
+        return at not in self._entered[number], -self._replays[at].near[self._files[number]], at
 
     def _ask(self, at: int, numbers: list[int], mutants: Mapping[int, Found]) -> None:
         replay = self._replays[at]

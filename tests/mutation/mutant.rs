@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 const UNKNOWN: u32 = u32::MAX;
 const MOST: usize = 1 << 14;
+/// In the table of those reached, where others have 1.
+const ENTERED: u8 = 2;
 
 static ACTIVE: AtomicU32 = AtomicU32::new(UNKNOWN);
 static REACHED: [AtomicU8; MOST] = [const { AtomicU8::new(0) }; MOST];
@@ -33,6 +35,13 @@ pub fn note(number: u32) {
     if REACHED[number as usize].load(Ordering::Relaxed) == 0 {
         reach(number);
     }
+}
+
+/// Notes that what a mutant leaves out has begun.
+#[inline(always)]
+pub fn enter(number: u32) {
+    note(number);
+    REACHED[number as usize].store(ENTERED, Ordering::Relaxed);
 }
 
 /// A number, or a reference to one.
@@ -93,7 +102,7 @@ pub extern "C" fn paceline_mutant_activate(number: u32) {
     ACTIVE.store(number, Ordering::Relaxed);
 }
 
-/// The table of those reached: a byte each, which the caller may clear.
+/// The table of those reached: a byte each, which the caller may clear; 2: what the mutant leaves out has begun.
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_mutants_reached() -> *const AtomicU8 {
     REACHED.as_ptr()

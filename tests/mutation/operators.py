@@ -119,27 +119,37 @@ def guarded(numbers: Sequence[int], condition: str) -> str:
     return f"({{ let v_ = {condition}; v_ != ({others}) }})"
 
 
+def compares(returns: str | None) -> bool:
+    """Whether values of this type tell whether a mutant differs; None: the function may change something."""
+    if returns is None or returns in INTEGERS or returns == "bool":
+        return returns is not None
+    return returns.startswith("Option<") and "&" not in returns and "'" not in returns
+
+
 def ended(numbers: Sequence[int], values: Sequence[str], body: str, returns: str | None) -> str:
     """Write a body that may return one of these values at once; ``returns``: its type, if it changes nothing.
 
     If so, and if its values can be compared, the value that it returns tells whether a mutant differs.
+    Another function tells whether it got past its first conditions (``entered``).
     """
     several = list(zip(numbers, values, strict=True))
-    compares = returns in INTEGERS or returns == "bool"
-    if not compares and (
-        returns is None or not returns.startswith("Option<") or "&" in returns or "'" in returns
-    ):
+    if not compares(returns):
         return (
             "{"
             + "".join(f" if crate::mutant::is({one}) {{ return {value}; }}" for one, value in several)
             + body[1:]
         )
     early = " ".join(f"if crate::mutant::on({one}) {{ return {value}; }}" for one, value in several)
-    differs = [f"v_ != {value}" if compares else "v_.is_some()" for value in values]
+    differs = ["v_.is_some()" if value == "None" else f"v_ != {value}" for value in values]
     noted = " ".join(
         f"if {other} {{ crate::mutant::note({one}); }}" for one, other in zip(numbers, differs, strict=True)
     )
     return f"{{ {early} let v_: {returns} = (|| {body})(); {noted} v_ }}"
+
+
+def entered(numbers: Sequence[int]) -> str:
+    """Write what notes that a function has begun what its mutants leave out."""
+    return "".join(f" crate::mutant::enter({number});" for number in numbers) + " "
 
 
 def returned(returns: str | None) -> list[str]:

@@ -58,6 +58,7 @@ class Rewriter:
     _function: str = ""
     _type: str = ""
     _seen: dict[str, int] = field(default_factory=dict)
+    _entered: dict[int, str] = field(default_factory=dict)
 
     def rewrite(self, file: str, source: bytes) -> str:
         """Return the text of a file with its mutants."""
@@ -89,7 +90,9 @@ class Rewriter:
             return _source(node)
         rule = _RULES.get(node.type)
         written = rule(self, node) if rule is not None else None
-        return self._children(node) if written is None else written
+        text = self._children(node) if written is None else written
+        noted = self._entered.pop(node.id, "")
+        return f"{{{noted}{text[1:]}" if node.type == "block" else noted + text
 
     def _children(self, node: Node, replaced: dict[int, str] | None = None) -> str:
         """Return a node's text with its children's; ``replaced``: the text of some, by id."""
@@ -128,10 +131,13 @@ class Rewriter:
         returns = node.child_by_field_name("return_type")
         values = operators.returned(None if returns is None else " ".join(_source(returns).split()))
         numbers = self._numbers(node, [f"return {value} at once" for value in values]) if values else None
+        parameters = _source(node.child_by_field_name("parameters"))
+        kind = None if returns is None or "&mut" in parameters else " ".join(_source(returns).split())
+        begins = _begins(body)
+        if numbers and begins is not None and not operators.compares(kind):
+            self._entered[begins.id] = operators.entered(numbers)
         inner = self._children(body)
         if numbers:
-            parameters = _source(node.child_by_field_name("parameters"))
-            kind = None if returns is None or "&mut" in parameters else " ".join(_source(returns).split())
             inner = operators.ended(numbers, values, inner, kind)
         text = self._children(node, {body.id: inner})
         self._function = before
@@ -207,6 +213,34 @@ _RULES: dict[str, Callable[[Rewriter, Node], str | None]] = {
 
 def _source(node: Node | None) -> str:
     return "" if node is None or node.text is None else node.text.decode()
+
+
+def _begins(body: Node) -> Node | None:
+    """Return where a body begins that may do nothing: behind its first variables and conditions.
+
+    That is a statement, or the block of a condition or loop that is all that follows; None if it begins at
+    once.
+    """
+    parts = [node for node in body.children if node.is_named and not node.type.endswith("_comment")]
+    for at, node in enumerate(parts):
+        inner = node.children[0] if node.type == "expression_statement" else node
+        block = inner.child_by_field_name(_BLOCKS.get(inner.type, ""))
+        branches = inner.child_by_field_name("alternative") is not None
+        if inner.type == "let_declaration" or (block is not None and not branches and _returns(block)):
+            continue
+        if node.type == "attribute_item":
+            return None
+        if block is not None and not branches and at + 1 == len(parts):
+            return block
+        return node if at > 0 else None
+    return None
+
+
+_BLOCKS = {"if_expression": "consequence", "while_expression": "body", "for_expression": "body"}
+
+
+def _returns(block: Node) -> bool:
+    return any((child.text or b"").startswith(b"return") for child in block.children)
 
 
 def _has_let(node: Node) -> bool:

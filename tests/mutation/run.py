@@ -6,8 +6,9 @@
 One build has all mutants of the sources in scope; a number picks the active one. A mutant is killed by
 replays that reach it and whose outcome is known: logs of real schedulers, cases that `make search` once found
 and drawn cases, on which the unchanged engine agrees with the reference simulator and keeps every invariant.
-What they do not kill, the core's own tests may. What survives must be in survivors.toml with its reason: if
-another does, the exit status is 1.
+What they do not kill, the core's own tests may. For what is left without a reason, cases are drawn that are
+near those that reach it. What survives must be in survivors.toml with its reason: if another does, the exit
+status is 1.
 """
 
 from __future__ import annotations
@@ -20,16 +21,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mutation.mutant import Mutant
 from mutation.scratch import ROOT, Scratch
+
+if TYPE_CHECKING:
+    from mutation.covering import Replays
 
 SEED = 15
 CASES = 3000
 MOST = 60
 ROUNDS = (1, 3, 10, 30)
 """Replays of each mutant after which the next ones are chosen anew."""
+PARENTS = 6
+CHILDREN = 6
+GENERATIONS = 2
+"""Of each mutant that is left: replays that reach it, cases near each of these, and how often."""
 TESTS_AFTER = 3
 """Replays of each mutant before the core's tests are run with it."""
 
@@ -75,8 +83,42 @@ def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[st
         left = sum(one.killed is None for one in found.values())
         _say(started, f"{left} mutants are left after {most} replays of each, {replays.asked} in all")
         _save(given.results, before, chosen, found)
+    for generation in range(1, GENERATIONS + 1):
+        left = _unexplained(chosen, found)
+        replays = _near(replays, left)
+        replays.ask({number: found[number] for number in left}, given.most + generation * PARENTS * CHILDREN)
+        count = sum(found[number].killed is None for number in left)
+        _say(
+            started,
+            f"{count} of {len(left)} are left after {replays.asked} replays of {replays.ran} near cases",
+        )
+        _save(given.results, before, chosen, found)
     _say(started, f"left out, as the unchanged engine fails: {', '.join(replays.left_out) or 'none'}")
     return _save(given.results, before, chosen, found)
+
+
+def _unexplained(chosen: Sequence[Mutant], found: Mapping[int, Any]) -> dict[int, str]:
+    """Return the places of those that are left without a reason."""
+    from mutation import survivors
+
+    known = survivors.read()
+    left = [one for one in chosen if found[one.number].killed is None]
+    return {
+        one.number: one.place
+        for one in left
+        if known.reason(one.name, asdict(found[one.number]) | {"reached": found[one.number].reached}) is None
+    }
+
+
+def _near(replays: Replays, left: Mapping[int, str]) -> Replays:
+    """Return replays of cases near those that reach these mutants."""
+    from mutation import cases
+
+    parents = {one.name: one for number in left for one in replays.around(number, PARENTS)}
+    near = replays.others(left)
+    for known in cases.around([one for one in parents.values() if isinstance(one, cases.Checked)], CHILDREN):
+        near.add(known)
+    return near
 
 
 def _save(

@@ -10,6 +10,7 @@ import pytest
 
 from mutation import cases, covering, scratch, survivors
 from mutation.rewriting import Rewriter
+from search.case import draw
 
 SOURCE = b"""
 const LEAST: u64 = 1 + 2;
@@ -74,6 +75,35 @@ def test_a_function_without_effects_tells_by_its_value_whether_a_mutant_differs(
     assert f"{{ {early} let v_: bool = (|| {{ self.open }})(); {noted} v_ }}" in text
 
 
+@pytest.mark.parametrize(
+    ("body", "noted"),
+    [
+        (
+            "if let Some(one) = &mut self.one { one.end(); }",
+            "&mut self.one { crate::mutant::enter(1);  one.end",
+        ),
+        (
+            "let one = self.one; if one == 0 { return; } self.end();",
+            "return; }  crate::mutant::enter(1); self",
+        ),
+        (
+            "while let Some(one) = self.next() { self.end(one); }",
+            "self.next() { crate::mutant::enter(1);  self",
+        ),
+        ("self.end(); if self.open { self.close(); }", ""),
+        ("if self.open { self.close(); } else { self.end(); }", ""),
+    ],
+)
+def test_a_function_that_may_do_nothing_tells_whether_it_gets_past_its_first_conditions(
+    body: str, noted: str
+) -> None:
+    pytest.importorskip("tree_sitter", reason="needs requirements/mutants.txt")
+    text = Rewriter().rewrite("pool.rs", f"impl Pool {{ fn end(&mut self) {{ {body} }} }}".encode())
+    assert "if crate::mutant::is(1) { return (); }" in text
+    assert text.count("mutant::enter") == (noted != "")
+    assert noted in text
+
+
 class Engine:
     """Reaches the mutants of a replay that is made."""
 
@@ -95,7 +125,7 @@ class Known(cases.Known):
 
     def __init__(self, engine: Engine, name: str, reaches: set[int], notices: set[int]) -> None:
         self.name, self.size, self.notices, self._engine = name, 1, notices, engine
-        self._reached = bytes(number in reaches for number in range(4))
+        self._reached = bytes(number in reaches for number in range(6))
 
     def outcome(self) -> tuple[str, int]:
         self._engine.now = self._reached
@@ -120,10 +150,13 @@ asked: list[tuple[str, list[int]]] = []
 
 
 def replays_of(*several: tuple[str, set[int], set[int]]) -> Replays:
-    """Replays that reach and notice mutants; the third is of another function than the first two."""
+    """Replays that reach and notice mutants; the third is of another function than the first two.
+
+    The others are of another file.
+    """
     asked.clear()
     engine = Engine()
-    places = {1: "pool.rs take", 2: "pool.rs take", 3: "pool.rs free"}
+    places = {1: "pool.rs take", 2: "pool.rs take", 3: "pool.rs free", 4: "set.rs add", 5: "set.rs add"}
     replays = Replays(engine, places)  # type: ignore[arg-type]
     for name, reaches, notices in several:
         replays.add(Known(engine, name, reaches, notices))
@@ -149,6 +182,47 @@ def test_a_replay_that_noticed_a_mutant_of_the_function_is_asked_first() -> None
     replays.ask(found, 2)
     # The second mutant is noticed, and the third is of another function.
     assert asked[2:] == [("b", [3]), ("c", [1])]
+
+
+def test_replays_that_reach_more_of_the_file_are_asked_before_others() -> None:
+    found = {number: covering.Found(number) for number in (1, 2, 3)}
+    several = {"a": {1, 4, 5}, "b": {1, 4}, "c": {1, 3}, "d": {1, 2}, "e": {1, 2, 3}}
+    replays = replays_of(*((name, reaches, set()) for name, reaches in several.items()))
+    replays.ask({1: found[1]}, 3)
+    # The other two are spread over the rest.
+    assert [name for name, _ in asked] == ["a", "c", "e"]
+
+
+def test_replays_in_which_a_function_gets_past_its_conditions_are_asked_before_others() -> None:
+    found = {1: covering.Found(1)}
+    replays = replays_of(("a", {1, 2, 3}, set()), ("b", {1}, set()), ("c", {1, 2}, set()))
+    replays._entered[1] = {1}
+    replays.ask(found, 2)
+    assert [name for name, _ in asked] == ["a", "b"]
+
+
+def test_cases_near_a_replay_are_alike_in_most_places_and_the_same_each_time() -> None:
+    parents = [cases.Checked(f"case 15:{number}", draw(15, number), number) for number in range(30)]
+    before = [parent.case.to_json() for parent in parents]
+    several = list(cases.around(parents, 3))
+    assert [one.case.to_json() for one in cases.around(parents, 3)] == [one.case.to_json() for one in several]
+    assert [parent.case.to_json() for parent in parents] == before
+    assert [one.name for one in several[:4]] == [
+        *(f"near case 15:0:{at}" for at in range(3)),
+        "near case 15:1:0",
+    ]
+    alike = [one.case.requests == parents[at // 3].case.requests for at, one in enumerate(several)]
+    changed = [one.case.to_json() != before[at // 3] for at, one in enumerate(several)]
+    assert 0.2 < sum(alike) / len(alike) < 0.8
+    assert sum(changed) > 0.9 * len(changed)
+
+
+def test_replays_around_a_mutant_are_those_that_reach_more_of_its_file() -> None:
+    found = {number: covering.Found(number) for number in (1, 2, 3)}
+    replays = replays_of(("a", {1}, set()), ("b", {1, 2, 3}, set()), ("c", {1, 3}, set()))
+    replays.ask(found, 3)
+    assert [known.name for known in replays.around(1, 2)] == ["b", "c"]
+    assert [known.name for known in replays.around(2, 2)] == ["b"]
 
 
 def test_an_expression_with_a_refused_mutant_stays_as_it_is() -> None:

@@ -26,14 +26,15 @@ class Hang(BaseException):
     """A replay took longer than any small case should."""
 
 
-def _interrupt(_: int, __: object) -> None:
+def interrupt(_: int, __: object) -> None:
+    """Raise that the time is over, as the handler of its signal."""
     raise Hang
 
 
 def prepare() -> None:
     """Bound the memory of this process, and keep what is written on standard error."""
     global _log
-    signal.signal(signal.SIGVTALRM, _interrupt)
+    signal.signal(signal.SIGVTALRM, interrupt)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MEMORY, resource.RLIM_INFINITY))
     _log = os.open(tempfile.gettempdir(), os.O_TMPFILE | os.O_RDWR)

@@ -23,6 +23,10 @@ def same(kind: str, first: Replayed, second: Replayed) -> Iterator[Failure]:
     if first.record and second.record and first.logs != second.logs:
         yield Failure(f"{kind}: decisions", _first_difference(first, second))
         return
+    told = [name for name, value in first.accounts.items() if second.accounts.get(name, value) != value]
+    if told:
+        yield Failure(f"{kind}: accounts", ", ".join(told))
+        return
     if first.timeline != second.timeline:
         yield Failure(f"{kind}: timeline", _first_sample(first, second))
         return

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from differential.timelines import timeline_of_engine
 from paceline import _core
@@ -86,5 +87,20 @@ class Replayed:
         return [bytes(self.outcome.decisions(at)) for at in range(len(self.case.config["instances"]))]
 
     @cached_property
+    def accounts(self) -> dict[str, bytes]:
+        """Roles that changed and gauges; where decisions are recorded, steps and transfers, too."""
+        outcome = self.outcome
+        found = {"flips": bytes(outcome.flips), "gauges": outcome.watched.tobytes()}
+        if self.record:
+            found["transfers"] = bytes(outcome.transfers()) + _bytes_of(outcome.transfer_columns())
+            for at in range(len(self.case.config["instances"])):
+                found[f"steps of instance {at}"] = _bytes_of(outcome.steps(at))
+        return found
+
+    @cached_property
     def decisions(self) -> list[list[dict[str, Any]]]:
         return [msgspec.json.decode(log) for log in self.logs]
+
+
+def _bytes_of(columns: dict[str, Any]) -> bytes:
+    return b"".join(name.encode() + np.asarray(columns[name]).tobytes() for name in sorted(columns))

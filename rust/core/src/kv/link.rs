@@ -55,7 +55,7 @@ mod tests {
     fn copies_follow_one_another() {
         let mut link = Link::new(CopyTime { fixed: 10, block: 3 });
         assert_eq!(link.send(2, 100), Interval { begins: 100, ends: 116 });
-        assert_eq!(link.send(1, 105), Interval { begins: 116, ends: 129 });
+        assert_eq!((link.free(), link.send(1, 105)), (116, Interval { begins: 116, ends: 129 }));
         assert_eq!(link.send(1, 200), Interval { begins: 200, ends: 213 });
     }
 

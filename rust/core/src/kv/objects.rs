@@ -236,6 +236,7 @@ mod tests {
         let mut store = store(9, StoreEviction::None);
         assert_eq!(write(&mut store, &[1, 2], 10), [1, 2]);
         assert_eq!([11, 12].map(|now| store.look_up(1, now)), [false, true]);
+        assert!(store.holds(&[2, 1]) && !store.holds(&[2, 3, 1]), "it has no third");
         assert_eq!(write(&mut store, &[2, 3], 11), [3], "no chunk is written twice");
         store.read(&[1, 2], 7, &mut link(1), 12);
         assert_eq!((store.stats().written_blocks, store.stats().read_blocks), (3, 7));

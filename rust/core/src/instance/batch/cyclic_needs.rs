@@ -163,3 +163,27 @@ impl CyclicNeeds {
 fn residue(block: BlockSize, tokens: i64) -> usize {
     tokens.rem_euclid(i64::from(block.tokens())) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_covered_whose_blocks_and_owed_ones_are_free() {
+        for owed in 0..4 {
+            let mut needs = CyclicNeeds::new(BlockSize::new(4, 0), Periodic::new(&[2, 1], (3, 3)));
+            for (cycle, offset) in [(0, 5), (1, 6)] {
+                needs.add(cycle, offset, 0);
+            }
+            needs.join(RequestNumber(7), owed);
+            for (free, most) in (0..12).flat_map(|free| (0..9).map(move |most| (free, most))) {
+                let covered = (1..=most).take_while(|&steps| needs.over(steps) <= free).count() as u64;
+                assert_eq!(
+                    needs.steps_covered(free, most),
+                    covered,
+                    "{owed} owed, {free} free, {most} steps"
+                );
+            }
+        }
+    }
+}

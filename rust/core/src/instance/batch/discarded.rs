@@ -61,6 +61,28 @@ mod tests {
         assert_eq!(batch.count_discarded(), (1, 3));
         assert_eq!((batch.remove_discarded(5), batch.remove_discarded(2)), (0, 3));
         assert!(!batch.runs_chunks() && batch.pop_discarded().is_none());
+        assert!(!batch.runs_discarded_only(), "the step computes nothing");
+    }
+
+    #[test]
+    fn a_step_with_another_chunk_or_a_decode_runs_more_than_discarded_ones() {
+        for decodes in [false, true] {
+            let (mut batch, mut requests) =
+                (Batch::new(Progress::Identity, BlockSize::new(4, 0), false), RequestTable::default());
+            let slot = requests.insert(0, 10, 5);
+            batch.admit(slot, &mut requests);
+            let chunk = Chunk { slot, tokens: 1, drafts: 0, given_up: 0, part: Part::Decode };
+            batch.schedule_discarded(Chunk { slot: 7, ..chunk });
+            assert!(batch.runs_discarded_only());
+            if decodes {
+                (requests[slot].computed, requests[slot].generated) = (10, 1);
+                batch.outside.clear();
+                batch.join_decode_set(slot, None, &mut requests);
+            } else {
+                batch.schedule(chunk);
+            }
+            assert!(!batch.runs_discarded_only());
+        }
     }
 
     #[test]

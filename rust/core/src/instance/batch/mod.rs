@@ -450,4 +450,13 @@ mod tests {
         batch.finish_chunks(chunks, &requests);
         assert_eq!((batch.finished_kv_tokens(), batch.outside()), (6, &[0][..]));
     }
+
+    #[test]
+    fn a_set_has_decoded_at_the_end_of_its_latest_step() {
+        let (mut batch, mut requests) =
+            (Batch::new(Progress::Identity, BlockSize::new(4, 0), false), RequestTable::default());
+        let mut gaps = Sketch::default();
+        batch.advance(100, &Series { first: 7, slope: 2 }, (3, None), &mut requests, &mut gaps);
+        assert_eq!(batch.decoded_at(), 100 + 7 + 9 + 11);
+    }
 }

@@ -193,6 +193,8 @@ mod tests {
         );
         // After a step that yielded 2 of its 8 slots, 6 are ahead; after one that yielded 3, 5.
         assert_eq!([1, 0].map(|place| numbers.ahead(place)), [6, 5]);
+        assert!(!periodic(&[2]).commits_last() && !Progress::Identity.commits_last());
+        assert!(Progress::Periodic(numbers.with_last(true)).commits_last());
     }
 
     proptest! {

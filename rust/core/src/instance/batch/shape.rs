@@ -159,6 +159,11 @@ mod tests {
             assert_eq!((shape.decode_requests, shape.draft_tokens, shape.sampled), (2, 2 * 4, 2 * 5));
         }
         assert_eq!(batch.shape(true, &requests), batch.shape_after(0));
+        for slot in 0..2 {
+            batch.leave_decode_set(slot, Phase::Stalled, 0, &mut requests);
+        }
+        let shape = batch.shape(true, &requests);
+        assert_eq!(shape, batch.shape(false, &requests), "a set without members runs no decode");
         assert_eq!(batch.shape(false, &requests).tokens(), 0);
     }
 }

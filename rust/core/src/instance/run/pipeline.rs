@@ -223,6 +223,8 @@ mod tests {
         assert!(!stages.has_room() && stages.drop_empty(20) && stages.has_room());
         assert_eq!((stages.next_end(), stages.uncounted(25)), (Some(40), 25));
         assert_eq!((stages.count(25), stages.uncounted(30)), (25, 5));
+        assert!(stages.add_empty() && stages.take(40).is_some());
+        assert!(!stages.add_empty(), "only an empty batch is ahead");
     }
 
     proptest! {

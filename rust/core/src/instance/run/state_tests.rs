@@ -154,3 +154,14 @@ fn a_standstill_ends_once() {
     assert_eq!((state.take_standstill(), state.take_standstill()), (Some(40), None));
     assert!(!state.stands_still());
 }
+
+#[test]
+fn a_step_has_prompts_while_it_computes_tokens_of_them() {
+    let mut state = RunState::default();
+    for prefill_tokens in [3, 0] {
+        assert!(!state.step_has_prompts(), "no step is in progress");
+        state.start(run(100, 1), StepShape { prefill_tokens, ..StepShape::default() });
+        assert_eq!(state.step_has_prompts(), prefill_tokens > 0);
+        state.end();
+    }
+}

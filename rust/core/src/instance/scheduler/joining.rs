@@ -120,3 +120,16 @@ impl Stages<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_passed_over_in_the_queue_or_by_rank() {
+        let queued = vec![Queued { request: RequestNumber(3), slot: None }];
+        assert!(PassedOver::default().is_empty());
+        assert!(!PassedOver { queued, ranked: Vec::new() }.is_empty());
+        assert!(!PassedOver { queued: Vec::new(), ranked: vec![3] }.is_empty());
+    }
+}

@@ -56,6 +56,16 @@ fn the_last_content_of_a_full_page_is_found() {
 }
 
 #[test]
+fn a_lookup_over_two_pages_finds_no_more_than_it_asks_for() {
+    let mut cache = PrefixCache::new(6, PAGE + 3, false);
+    let (blocks, first) = (take(&mut cache, 6), Content::shared(PAGE as u32 - 3));
+    cache.register(&blocks, Contents { first, count: 6 });
+    let mut found = Vec::new();
+    let count = cache.find(Contents { first, count: 4 }, |some| found.extend_from_slice(some));
+    assert_eq!((count, &found[..]), (4, &blocks[..4]));
+}
+
+#[test]
 fn a_copy_of_own_content_is_found_once_the_first_is_reused() {
     let (mut cache, own) = (PrefixCache::new(2, 0, false), Content::own(TraceRow(3), 0));
     let blocks = take(&mut cache, 2);

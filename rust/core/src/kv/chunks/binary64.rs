@@ -174,6 +174,20 @@ mod tests {
     }
 
     #[test]
+    fn the_rest_of_a_quotient_decides_where_its_bits_are_as_near_to_two_numbers() {
+        for (of, by) in [(10, 8_473_070_352_297_200), (20, 5_394_698_515_596_137)] {
+            let by_processor = of as f64 / by as f64;
+            assert_eq!(float(Binary64::quotient(of, by)).to_bits(), by_processor.to_bits());
+        }
+    }
+
+    #[test]
+    fn a_sum_that_is_rounded_to_a_power_of_two_equals_it() {
+        let [most, half] = [((1 << 53) - 1, 1), (1, 2)].map(|(of, by)| Binary64::quotient(of, by));
+        assert_eq!(most.plus(half), most.plus(Binary64::whole(1)));
+    }
+
+    #[test]
     fn three_thirds_of_seven_are_a_little_more() {
         // In Python, 7/3 + 7/3 + 7/3 == 7.0, and ten tenths are less than 1.
         let sum =

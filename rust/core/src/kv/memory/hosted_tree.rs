@@ -125,3 +125,52 @@ impl Memory {
         self.caching.tree().map(RadixTree::host_counters).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::{PrefixCacheConfig, PrefixTreeConfig};
+    use crate::kv::prefixes::Prefixes;
+    use crate::trace::TraceRow;
+
+    /// A prompt of five blocks of four tokens, and one more token.
+    const PROMPT: ContentOwner = ContentOwner { row: TraceRow(0), prompt: 21, known: 21 };
+
+    /// A memory that has computed the first two blocks; `written`: the host has them, too.
+    fn memory(written: bool) -> Memory {
+        let tree = Some(PrefixTreeConfig { passes: 32, most: 128, least_load: 0 });
+        let caching = PrefixCacheConfig { unknown_first: true, evict: None, tree };
+        let memory = Memory::new(10, 4, Some(&caching), Arc::new(Prefixes::none()));
+        let mut memory = memory.with_host(9, Some(if written { 1 } else { 2 }));
+        let mut table = BlockTable::default();
+        memory.adopt(&Hits::default(), &mut table);
+        memory.allocate(2, &mut table).expect("blocks are free");
+        memory.release(PROMPT, 8, true, &mut table);
+        for (node, _) in memory.take_written(0) {
+            memory.end_write(node);
+        }
+        memory
+    }
+
+    #[test]
+    fn a_read_asks_for_the_whole_blocks_after_the_prefix_if_they_have_tokens_enough() {
+        // The third block to the fifth have 12 tokens.
+        for (tokens, least, reads) in [(21, 12, true), (21, 13, false), (20, 8, true), (20, 9, false)] {
+            let begun = memory(true).begin_read(PROMPT, tokens, least);
+            let asked = begun.map(|(_, first, contents)| (first, contents.len() as u32));
+            assert_eq!(
+                asked,
+                reads.then_some((2, (tokens - 1) / 4 - 2)),
+                "{tokens} tokens, {least} at least"
+            );
+        }
+        assert!(memory(true).begin_read(PROMPT, 12, 0).is_none(), "the last token is computed");
+    }
+
+    #[test]
+    fn no_read_begins_below_a_node_that_the_host_lacks() {
+        assert!(memory(false).begin_read(PROMPT, 21, 1).is_none());
+    }
+}

@@ -82,3 +82,18 @@ impl Names {
         number.map_or_else(|| Content::own(owner.row, position), Content::shared)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{PrefixIds, Trace};
+
+    #[test]
+    fn shared_contents_are_those_of_the_trace() {
+        let prefix =
+            PrefixIds { ends: vec![3].into(), ids: vec![7, 8, 9].into(), block_tokens: 4, outputs: None };
+        let trace = Trace { prompt_tokens: vec![12].into(), prefix: Some(prefix), ..Trace::default() };
+        let prefixes = Arc::new(Prefixes::new(&trace, 2).expect("2 divides 4"));
+        assert_eq!(Names::new(prefixes, 2).shared(), 6);
+    }
+}

@@ -39,6 +39,33 @@ fn requests_that_follow_keep_the_numbers_of_those_before() {
     assert_ne!(growing.shared(TraceRow(2), 4, 1), before[1]);
 }
 
+#[test]
+fn contents_of_forgotten_requests_keep_their_numbers_while_they_are_held() {
+    // Blocks of four tokens, each of which is two of the engine's.
+    let trace = |rows: &[[u64; 3]]| Trace {
+        prompt_tokens: vec![12; rows.len()].into(),
+        prefix: Some(PrefixIds {
+            ends: (1..=rows.len()).map(|row| 3 * row).collect::<Vec<_>>().into(),
+            ids: rows.concat().into(),
+            block_tokens: 4,
+            outputs: None,
+        }),
+        ..Trace::default()
+    };
+    let (one, other) = ([7, 8, 9], [4, 5, 6]);
+    let mut growing = Prefixes::growing(&trace(&[one]), 2).unwrap();
+    let of =
+        |growing: &Prefixes, row| (0..6).map(|at| growing.shared(TraceRow(row), 12, at)).collect::<Vec<_>>();
+    let before = of(&growing, 0);
+    growing.forget(1, 1, before[4].into_iter());
+    growing.extend(&trace(&[one, one])).unwrap();
+    assert_eq!(of(&growing, 1), before, "the fifth block follows the first four");
+    growing.extend(&trace(&[one, one, other])).unwrap();
+    growing.forget(3, 0, std::iter::empty());
+    growing.extend(&trace(&[one, one, other, [1, 2, 3]])).unwrap();
+    assert_eq!(growing.contents(), 12, "nothing has the blocks of the first three any more");
+}
+
 /// The shared contents of two requests' first `blocks` blocks.
 fn contents(prefixes: &Prefixes, prompt: u32, blocks: u32) -> [Vec<Option<u32>>; 2] {
     [0, 1].map(|request| (0..blocks).map(|block| prefixes.shared(TraceRow(request), prompt, block)).collect())
@@ -56,6 +83,18 @@ fn a_block_of_the_trace_has_several_of_the_engine() {
     assert_eq!(prefixes.shared(TraceRow(0), 7, 2), one[2]);
     assert_eq!(prefixes.shared(TraceRow(0), 7, 3), None, "a prompt of 7 tokens fills three blocks");
     assert_eq!(prefixes.shared(TraceRow(0), 10, 4), None, "the trace has no id for the fifth block");
+}
+
+#[test]
+fn numbers_that_do_not_follow_one_another_end_with_the_range_and_with_the_prompt() {
+    // The second request's blocks of the trace are the first and the third that were numbered.
+    let prefixes = from_ids(&[2, 4], &[7, 8, 7, 9], 4, 2).expect("2 divides 4");
+    let row = TraceRow(1);
+    let each: Vec<_> = (0..4).map(|block| prefixes.shared(row, 8, block)).collect();
+    assert_eq!(prefixes.numbers(row, 8, 0..3).collect::<Vec<_>>(), each[..3]);
+    assert_eq!(prefixes.numbers(row, 8, 1..4).collect::<Vec<_>>(), each[1..]);
+    let cut: Vec<_> = prefixes.numbers(row, 7, 2..4).collect();
+    assert_eq!(cut, [each[2], None], "a prompt of 7 tokens fills three blocks");
 }
 
 #[test]
@@ -102,6 +141,20 @@ fn numbers_of_contents_have_32_bits() {
     // 3 * 1431655765 is the number that stands for no content.
     for (ids, fits) in [(&[1, 2, 3][..], false), (&[1, 2], true)] {
         assert_eq!(from_ids(&[ids.len()], ids, 1_431_655_765, 1).is_ok(), fits);
+    }
+}
+
+#[test]
+fn numbers_of_the_contents_of_sessions_have_32_bits() {
+    for (prompt, fits) in [(u32::MAX - 1, false), (u32::MAX - 2, true)] {
+        let trace = Trace {
+            arrival: vec![0].into(),
+            prompt_tokens: vec![prompt].into(),
+            output_tokens: vec![1].into(),
+            session: Some(vec![0].into()),
+            ..Trace::default()
+        };
+        assert_eq!(Prefixes::new(&trace, 1).is_ok(), fits, "{prompt} and 1 blocks");
     }
 }
 

@@ -135,3 +135,29 @@ impl DecodeSet {
         u64::try_from(generated - i64::from(member.output)).ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::progress::Periodic;
+    use super::*;
+    use crate::kv::BlockSize;
+
+    #[test]
+    fn a_request_joins_with_the_blocks_that_its_latest_step_had() {
+        // Steps that yield two and three tokens in turn, with blocks for eight.
+        let progress = Progress::Periodic(Periodic::new(&[2, 3], (6, 8)));
+        let set = DecodeSet::new(progress, BlockSize::new(4, 0), false);
+        let mut requests = RequestTable::default();
+        let slot = requests.insert(0, 10, 50);
+        let mut blocks = |generated: u32| {
+            let state = &mut requests[slot];
+            (state.generated, state.computed) = (generated, 10 + generated - 1);
+            (set.blocks_ahead(state), set.plain_steps(state, Some(9)))
+        };
+        // After two tokens of a step of eight slots six are ahead of 12 computed ones; after three, five of 15.
+        assert_eq!([3, 6].map(&mut blocks).map(|(ahead, _)| ahead), [Some(18_u64.div_ceil(4)), Some(5)]);
+        assert_eq!(blocks(5).0, None, "no step in turn yields the fourth token as its last");
+        // The step that yields the ninth token, which is the last of the reasoning, is taken outside the set.
+        assert_eq!([3, 6].map(&mut blocks).map(|(_, steps)| steps), [2, 1]);
+    }
+}

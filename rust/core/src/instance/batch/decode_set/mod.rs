@@ -399,6 +399,29 @@ mod tests {
     }
 
     #[test]
+    fn the_next_milestone_is_the_end_of_a_members_reasoning_and_then_the_start_of_its_answer() {
+        let (mut set, mut requests) = set(&[]);
+        let slot = requests.insert(0, 3, 50);
+        (requests[slot].computed, requests[slot].generated) = (3, 1);
+        assert_eq!((set.next_milestone(), set.steps_to_reasoning_end()), (u64::MAX, u64::MAX));
+        set.join(slot, &mut requests[slot], Some(8));
+        assert_eq!((set.next_milestone(), set.steps_to_reasoning_end()), (7, 7));
+        set.advance(0, &Series { first: 1, slope: 0 }, (5, None), &mut requests, &mut Sketch::default());
+        assert_eq!((set.next_milestone(), set.steps_to_reasoning_end()), (7, 2));
+    }
+
+    #[test]
+    fn the_longest_context_is_one_of_the_members_that_are_left() {
+        let (mut set, mut requests) = set(&[(9, 50), (9, 50), (3, 50)]);
+        let left = [0, 1, 2].map(|slot| {
+            let longest = set.longest_after(0);
+            set.leave(slot, &mut requests[slot], Phase::Stalled, 0);
+            longest
+        });
+        assert_eq!((left, set.longest_after(0)), ([9, 9, 3], 0));
+    }
+
+    #[test]
     fn the_member_with_the_fewest_tokens_left_completes_first() {
         let (mut set, mut requests) = set(&[(3, 5), (9, 4)]);
         assert_eq!(set.steps_to_departure(), 3);

@@ -237,6 +237,22 @@ fn a_node_of_the_gpu_on_the_way_of_a_read_is_then_on_the_host_too() {
 }
 
 #[test]
+fn a_node_on_the_way_of_a_read_is_used_later_than_all_others() {
+    let mut tree = tree(12, Some(1));
+    for sequence in [b"abcd", b"wxyz"] {
+        insert(&mut tree, sequence, 0);
+        end_writes(&mut tree);
+        tree.evict();
+    }
+    let anchor = tree.lock_on_host(NodeId::ROOT);
+    assert_eq!(tree.take_room(4, 4), 4);
+    assert_eq!(tree.insert_read(anchor, &contents(b"abcd")), 4, "the host had it");
+    assert_eq!((tree.take_room(4, 4), places(&tree, b"wxyz")), (4, (0, 4)), "there is room");
+    tree.leave_room(3);
+    assert_eq!((tree.take_room(4, 4), places(&tree, b"abcd"), places(&tree, b"wxyz")), (4, (0, 4), (0, 0)));
+}
+
+#[test]
 fn a_node_that_is_locked_on_the_host_is_not_evicted_from_it_though_it_is_split() {
     let mut tree = tree(4, Some(1));
     let end = insert(&mut tree, b"abcd", 0);
