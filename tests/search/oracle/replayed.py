@@ -88,13 +88,15 @@ class Replayed:
 
     @cached_property
     def accounts(self) -> dict[str, bytes]:
-        """Roles that changed and gauges; where decisions are recorded, steps and transfers, too."""
+        """Roles that changed and gauges; where decisions are recorded, steps, transfers and trees' copies."""
         outcome = self.outcome
         found = {"flips": bytes(outcome.flips), "gauges": outcome.watched.tobytes()}
         if self.record:
             found["transfers"] = bytes(outcome.transfers()) + _bytes_of(outcome.transfer_columns())
-            for at in range(len(self.case.config["instances"])):
+            for at, instance in enumerate(self.case.config["instances"]):
                 found[f"steps of instance {at}"] = _bytes_of(outcome.steps(at))
+                if instance.get("tier") and instance["scheduler"]["prefix_cache"].get("tree"):
+                    found[f"copies of instance {at}"] = bytes(outcome.tier(at))
         return found
 
     @cached_property

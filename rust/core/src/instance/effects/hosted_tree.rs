@@ -10,6 +10,14 @@ use crate::kv::{ContentOwner, Hits, Memory};
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
 
+impl Instance {
+    /// Whether copies between the GPU and the host of a tree are recorded, each with the step that decided it: then a run has one
+    /// step.
+    pub(in crate::instance) fn logs_tree_copies(&self) -> bool {
+        self.tiers.tree.as_deref().is_some_and(TreeTier::is_logged)
+    }
+}
+
 impl Effects<'_> {
     /// Changes the copies of a tree and its memory, if the host has it, too.
     fn with_copies<T>(&mut self, change: impl FnOnce(&mut TreeTier, &mut Memory) -> T) -> Option<T> {

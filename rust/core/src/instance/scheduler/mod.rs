@@ -200,7 +200,7 @@ impl<'a> Stages<'a> {
         // A router learns at the end of the step that a request was dropped, and may let another go.
         let lone = dropped || self.draft.removed.dropped;
         let offers = (ahead || self.reserves_for_accepted()) && self.has_offers();
-        if lone || displaces || offers || accepted || ahead && logs {
+        if lone || displaces || offers || accepted || ahead && logs || self.effects.logs_tree_copies() {
             rare();
             run.steps = 1;
         } else if self.effects.settings.scheduler.holds_arrivals() {

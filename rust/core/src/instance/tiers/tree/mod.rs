@@ -58,6 +58,11 @@ impl TreeTier {
         self.below = below.map(Box::new);
     }
 
+    /// Whether copies are recorded.
+    pub(in crate::instance) fn is_logged(&self) -> bool {
+        self.copies.is_recorded()
+    }
+
     /// Whether what is evicted is copied to the host before, and a step waits for it.
     pub(in crate::instance) fn writes_evicted(&self) -> bool {
         self.writes_evicted
