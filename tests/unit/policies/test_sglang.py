@@ -377,3 +377,26 @@ def test_rules_that_its_tree_and_its_overlapped_schedule_do_not_have_are_refused
         dataclasses.replace(overlapped, decodes_first=True)
     with pytest.raises(PolicyError, match="drop_unseen must be False beside spare_block"):
         dataclasses.replace(overlapped, spare_block=True)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("before", "arrival", "third"),
+    [([], 0.0, 402.0), ([(0.0, 10, 900)], 2000.0, 402.0), ([(0.0, 10, 900)], 850.0, 52.0)],
+    ids=["without", "after a rest", "before its end"],
+)
+def test_the_reserve_begins_anew_after_a_rest(
+    before: list[tuple[float, int, int]], arrival: float, third: float, leap: bool
+) -> None:
+    """1,000 slots, and two requests of 100 in and 400 out before one of 100 in and 200 out; 1 s a step.
+
+    The first two are admitted in two steps. In the second, beside the first, which has 399 tokens to come,
+    900 - 500 slots are left and a share of 399: 0.7 at first, so that the third request lacks room for its
+    300 (400 - 279), and no request is admitted before the first has ended; 0.098 after the 849 decodes of a
+    long request (400 - 39). A rest takes the share back to 0.7 (`Scheduler.on_idle` of SGLang 0.5.23).
+    """
+    burst = [(arrival, 100, 400), (arrival, 100, 400), (arrival, 100, 200)]
+    result = run(sglang(), [*before, *burst], blocks=1000, block_tokens=1, leap=leap)
+    first, second, last = result.requests["ttft"].to_list()[len(before) :]
+    assert last == third
+    assert (first, second) == ((1.0, 2.0) if third > 100 else (51.0, 52.0))
