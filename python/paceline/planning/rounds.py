@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from typing import Generic, TypeAlias, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from paceline.planning.asking import Asked, Search
 
@@ -30,6 +32,12 @@ _POLL_S = 0.1
 
 class _Stopped(Exception):
     """Ends a replay whose answer is not wanted any more."""
+
+
+class _Failed(NamedTuple):
+    """What an answer raised."""
+
+    error: BaseException
 
 
 class Rounds(Generic[K, V]):
@@ -97,11 +105,11 @@ class Rounds(Generic[K, V]):
             return
         total = len(self._answers) + len(keys) + after
         pool = ThreadPoolExecutor(min(self._workers, len(keys)))
+        ended: SimpleQueue[tuple[K, V | _Failed]] = SimpleQueue()
         try:
-            running = {key: pool.submit(self._one, key) for key in keys}
-            self._await(list(running.values()), total)
-            # In the order asked: an error of the first is raised, whichever thread failed first.
-            answers = {key: future.result() for key, future in running.items()}
+            for key in keys:
+                pool.submit(self._answer_into, ended, key)
+            answers = self._await(keys, ended, total)
         finally:
             # An interrupt, or an error of another answer: the replays under way end at their next report.
             self._stop.set()
@@ -111,14 +119,32 @@ class Rounds(Generic[K, V]):
         self._answers.update(answers)
         self._show(total)
 
-    def _await(self, running: list[Future[V]], total: float) -> None:
-        """Wait for all answers, or for an error among those before which no other can fail."""
-        while pending := [future for future in running if not future.done()]:
+    def _await(self, keys: list[K], ended: SimpleQueue[tuple[K, V | _Failed]], total: float) -> dict[K, V]:
+        """Wait for all answers, or for an error before which no other can be raised.
+
+        A future is not asked: Python may interrupt this thread with the lock of a future held, for which the
+        thread that has the answer would wait without end.
+        """
+        answers: dict[K, V] = {}
+        errors: dict[K, BaseException] = {}
+        while missing := [key for key in keys if key not in answers]:
+            # In the order asked: an error of the first is raised, whichever thread failed first.
+            if missing[0] in errors:
+                raise errors[missing[0]]
             self._show(total)
-            wait(pending, timeout=_POLL_S, return_when=FIRST_EXCEPTION)
-            first = next((future for future in running if not future.done() or future.exception()), None)
-            if first is not None and first.done():
-                return
+            with suppress(Empty):
+                key, answer = ended.get(timeout=_POLL_S)
+                if isinstance(answer, _Failed):
+                    errors[key] = answer.error
+                else:
+                    answers[key] = answer
+        return {key: answers[key] for key in keys}
+
+    def _answer_into(self, ended: SimpleQueue[tuple[K, V | _Failed]], key: K) -> None:
+        try:
+            ended.put((key, self._one(key)))
+        except BaseException as error:  # raised by the waiting thread, whatever it is
+            ended.put((key, _Failed(error)))
 
     def _one(self, key: K) -> V:
         def heed(share: float) -> None:
