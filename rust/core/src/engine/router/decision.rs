@@ -1,4 +1,4 @@
-//! What a rule decides about a request.
+//! The decision of a rule about a request.
 
 use crate::policy::Blocks;
 
