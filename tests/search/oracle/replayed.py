@@ -88,14 +88,14 @@ class Replayed:
 
     @cached_property
     def accounts(self) -> dict[str, bytes]:
-        """Roles that changed and gauges; where decisions are recorded, steps, transfers and trees' copies."""
+        """Roles that changed and gauges; where decisions are recorded, steps, transfers and copies to and from tiers."""
         outcome = self.outcome
         found = {"flips": bytes(outcome.flips), "gauges": outcome.watched.tobytes()}
         if self.record:
             found["transfers"] = bytes(outcome.transfers()) + _bytes_of(outcome.transfer_columns())
             for at, instance in enumerate(self.case.config["instances"]):
                 found[f"steps of instance {at}"] = _bytes_of(outcome.steps(at))
-                if instance.get("tier") and instance["scheduler"]["prefix_cache"].get("tree"):
+                if instance.get("tier"):
                     found[f"copies of instance {at}"] = bytes(outcome.tier(at))
         return found
 

@@ -237,7 +237,8 @@ impl Effects<'_> {
         scheduled.collect()
     }
 
-    /// Sends the copies that begin once the first step of a run has ended, where its length is known as it starts.
+    /// Sends the copies that begin once the first step of a run has ended, unless they were sent: as the run starts, where the
+    /// length of that step is known then, or as the replay stops within it.
     pub(in crate::instance) fn send_copies(&mut self, run: &Run) {
         if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
             tier.send_others(run.after(1));
