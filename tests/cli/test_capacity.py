@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import paceline as package
-from cli.running import ON_ONE_H100, Run, command
-from cli.test_interrupt import read_until
+from cli.running import ON_ONE_H100, Run
 from paceline import SLO, Cluster, Instance, policies, read_trace
 from paceline.cli import policy_choice
 from paceline.policy import Policy, Pools, pick
-from paceline.trace.model import Trace
 
 H100 = Instance(model="llama-3.1-8b", gpu="h100-sxm")
 BOUNDS = ("--slo", "ttft=0.3,tpot=0.01")
@@ -159,31 +153,6 @@ def test_a_policy_of_the_catalog_with_pools_is_searched_over_its_splits(
     both = paceline(*words, "--set", "prefill=2")
     assert (both.returncode, both.stdout) == (2, "")
     assert "--set prefill=2: prefill is searched, and cannot be set" in both.stderr
-
-
-@pytest.mark.parametrize(
-    "search", [("capacity", "--windows", 8, "--tolerance", 1e-6), ("plan", "--most", 4000)]
-)
-def test_a_search_is_stopped_at_once(search: tuple[object, ...], tmp_path: Path) -> None:
-    # Hundreds of replays of seconds each.
-    trace = Trace.from_columns(
-        arrival=[index / 1000 for index in range(200_000)],
-        prompt_tokens=[1000] * 200_000,
-        output_tokens=[500] * 200_000,
-    )
-    trace.write(tmp_path / "long.csv")
-    controller, terminal = pty.openpty()
-    words = command(search[0], "long.csv", *ON_ONE_H100, "--slo", "ttft=0.2,tpot=0.01", *search[1:])
-    process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal)
-    read_until(controller, "searching")
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    said = read_until(controller, "interrupted")
-    os.close(terminal)
-    os.close(controller)
-    assert process.returncode == 130
-    assert output == b""
-    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize(

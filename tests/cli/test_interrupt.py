@@ -15,6 +15,9 @@ import pytest
 from cli.running import ON_ONE_H100, command
 from paceline import cli
 from paceline.trace.model import Trace
+from unit.validation.points.samples import AICONFIGURATOR, write
+
+SLO = ("--slo", "ttft=0.2,tpot=0.01")
 
 
 def read_until(descriptor: int, words: str) -> str:
@@ -50,6 +53,53 @@ def test_a_replay_is_stopped(tmp_path: Path) -> None:
     assert said.index("\x1b[?25h") < said.index("paceline: interrupted")
     assert "Traceback" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["endless.csv"]
+
+
+STUDY = """
+[trace]
+path = "long.csv"
+[[cluster.instances]]
+model = "llama-3.1-8b"
+gpu = "h100-sxm"
+[over]
+policy = ["vllm", "sarathi"]
+scale = [1.0, 2.0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("capacity", "long.csv", *ON_ONE_H100, *SLO, "--windows", 8, "--tolerance", 1e-6), "searching"),
+        (("plan", "long.csv", *ON_ONE_H100, *SLO, "--most", 4000), "searching"),
+        (("compare", "long.csv", *ON_ONE_H100, "--against", "sarathi"), "replaying"),
+        (("sweep", "study.toml", "--out", "swept"), "starting"),
+        (("validate", "--suite", "data"), "replayed"),
+    ],
+    ids=["capacity", "plan", "compare", "sweep", "suite"],
+)
+def test_replays_side_by_side_are_stopped(words: tuple[object, ...], shown: str, tmp_path: Path) -> None:
+    # Replays of seconds each, or thousands of shorter ones.
+    trace = Trace.from_columns(
+        arrival=[index / 1000 for index in range(200_000)],
+        prompt_tokens=[1000] * 200_000,
+        output_tokens=[500] * 200_000,
+    )
+    trace.write(tmp_path / "long.csv")
+    (tmp_path / "study.toml").write_text(STUDY)
+    sizes = ({"tp_size": 2**at, "osl": 16 + more} for at in range(3) for more in range(3000))
+    write(tmp_path / "data" / "points.csv", [{**AICONFIGURATOR, **size} for size in sizes])
+    controller, terminal = pty.openpty()
+    process = subprocess.Popen(command(*words), cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal)
+    read_until(controller, shown)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    said = read_until(controller, "interrupted")
+    os.close(terminal)
+    os.close(controller)
+    assert process.returncode == 130
+    assert output == b""
+    assert "Traceback" not in said
 
 
 BUSY_IN_NATIVE_CODE = """

@@ -32,20 +32,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The words after `paceline`; those of this process if None.
     """
     with _short_lived(whole_process=arguments is None):
-        from paceline.cli.interrupt import listening, stop
-
         try:
+            from paceline.cli.interrupt import listening
+
             with listening():
                 from paceline.cli.app import run
 
                 return run(arguments)
         except KeyboardInterrupt as interrupt:
-            return stop(interrupt)
+            return _stop(interrupt)
         except RuntimeError as error:
             # Python raises that a lock is not held if the interrupt comes between the steps of a wait.
             if isinstance(error.__context__, KeyboardInterrupt):
-                return stop(error.__context__)
+                return _stop(error.__context__)
             raise
+
+
+def _stop(interrupt: KeyboardInterrupt) -> int:
+    from paceline.cli.interrupt import stop
+
+    return stop(interrupt)
 
 
 @contextmanager

@@ -15,7 +15,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+
+from paceline._jobs import Call
 
 __all__ = ["INTERRUPTED", "Terminated", "interruptible", "listening", "stop"]
 
@@ -24,8 +26,7 @@ INTERRUPTED: Final = 130
 
 _T = TypeVar("_T")
 
-# Not threads: an interrupted join makes Python 3.11 and 3.12 believe that the thread has ended.
-_unfinished: set[threading.Event] = set()
+_begun: list[Call[Any]] = []
 
 _ENDING: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -65,26 +66,14 @@ def _raise(number: int, _: FrameType | None) -> None:
 
 def interruptible(work: Callable[[], _T]) -> _T:
     """Return what `work` returns, or raise what it raises, while Ctrl-C stays prompt."""
-    answers: list[_T] = []
-    errors: list[BaseException] = []
-    finished = threading.Event()
-
-    def run() -> None:
-        try:
-            answers.append(work())
-        except BaseException as error:  # handed to the waiting thread, whatever it is
-            errors.append(error)
-        finished.set()
-
-    _unfinished.add(finished)
-    threading.Thread(target=run, daemon=True).start()
-    # A wait without a timeout cannot be interrupted on every platform.
-    while not finished.wait(0.05):
-        pass
-    _unfinished.discard(finished)
-    if errors:
-        raise errors[0]
-    return answers[0]
+    call = Call(work)
+    _begun.append(call)
+    call.start()
+    try:
+        return call.result()
+    finally:
+        if call.ended:
+            _begun.remove(call)
 
 
 def stop(interrupt: KeyboardInterrupt) -> int:
@@ -99,7 +88,7 @@ def stop(interrupt: KeyboardInterrupt) -> int:
     status = 128 + interrupt.number if isinstance(interrupt, Terminated) else INTERRUPTED
     with contextlib.suppress(OSError):
         print(f"paceline: {'terminated' if terminated else 'interrupted'}", file=sys.stderr)
-    if all(work.is_set() for work in _unfinished):
+    if all(call.ended for call in _begun):
         return status
     if "paceline._atomic" in sys.modules:
         from paceline._atomic import abandon_unfinished

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 from paceline import _check
 from paceline._arguments import typed
 from paceline._cores import threads
+from paceline._jobs import Heed, Jobs
 from paceline.comparing.bootstrap import Draws, interval
 from paceline.comparing.comparison import Comparison
 from paceline.comparing.figures import Figure, columns_of, figures_of
@@ -34,7 +33,6 @@ Floats = NDArray[np.float64]
 Columns = dict[str, Floats]
 Interval = tuple[float, float, float]
 
-_POLL_S: Final = 0.1
 _LEAST_BLOCKS: Final = 10
 
 
@@ -123,7 +121,7 @@ def compare(
     jobs = [(name, index) for name in policies for index in range(len(traces))]
     at_a_time = 1 if any(policy.calls for policy in policies.values()) else threads(workers)
 
-    def one(job: tuple[str, int], heed: Callable[[float], None]) -> Result:
+    def one(job: tuple[str, int], heed: Heed) -> Result:
         def report(at: Any) -> None:  # noqa: ANN401 - the engine's Progress
             heed(at.finished / max(at.total, 1))
 
@@ -131,7 +129,11 @@ def compare(
         heed(0.0)
         return replay(traces[index], cluster, policies[name], until=until, progress=report)
 
-    found = _all(jobs, one, at_a_time, progress)
+    def show(done: float) -> None:
+        if progress is not None:
+            progress(done, len(jobs))
+
+    found = dict(zip(jobs, Jobs(jobs, one, workers=at_a_time).results(show), strict=True))
     results = {name: tuple(found[name, index] for index in range(len(traces))) for name in policies}
     judged = [each.frame["arrival"].to_numpy() >= warmup_s for each in traces]
     columns = {
@@ -268,47 +270,6 @@ def _ratio(own: float, base: float) -> float:
 def _ratios(own: Floats, base: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(base == 0, math.nan, own / base)
-
-
-def _all(
-    jobs: Sequence[tuple[str, int]],
-    one: Callable[[tuple[str, int], Callable[[float], None]], Result],
-    workers: int,
-    progress: Callable[[float, float], object] | None,
-) -> dict[tuple[str, int], Result]:
-    """Replay all jobs on threads; an error or an interrupt ends those under way at their next report."""
-    stop, shares = threading.Event(), dict.fromkeys(jobs, 0.0)
-
-    def run(job: tuple[str, int]) -> Result:
-        def heed(share: float) -> None:
-            if stop.is_set():
-                raise _Stopped
-            shares[job] = share
-
-        result = one(job, heed)
-        shares[job] = 1.0
-        return result
-
-    pool = ThreadPoolExecutor(max(1, min(workers, len(jobs))))
-    try:
-        running = {job: pool.submit(run, job) for job in jobs}
-        while pending := [each for each in running.values() if not each.done()]:
-            if progress is not None:
-                progress(sum(shares.values()), len(jobs))
-            wait(pending, timeout=_POLL_S, return_when=FIRST_EXCEPTION)
-            if any(each.done() and each.exception() for each in running.values()):
-                break
-        found = {job: each.result() for job, each in running.items()}
-        if progress is not None:
-            progress(len(jobs), len(jobs))
-        return found
-    finally:
-        stop.set()
-        pool.shutdown(cancel_futures=True)
-
-
-class _Stopped(Exception):
-    """Ends a replay whose result is not wanted any more."""
 
 
 def _check_arguments(

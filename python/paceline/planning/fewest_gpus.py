@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from paceline._arguments import typed
+from paceline._jobs import Heed
 from paceline.deployment import Instance
 from paceline.errors import ConfigError
 from paceline.objectives import SLO, Percentiles
@@ -23,7 +24,7 @@ from paceline.planning.percentiles import judge_of
 from paceline.planning.planned import Plan
 from paceline.planning.ranges import NEAR, Sizes
 from paceline.planning.replays import concurrent, replayed
-from paceline.planning.rounds import Heed, Rounds
+from paceline.planning.rounds import Rounds
 from paceline.planning.sizes import Counts, Smallest, smallest_passing
 from paceline.policy import Policy
 from paceline.trace import Trace

@@ -16,6 +16,7 @@ import polars as pl
 
 from paceline import _check
 from paceline._arguments import typed
+from paceline._jobs import Heed
 from paceline.deployment import Cluster
 from paceline.errors import ConfigError
 from paceline.objectives import SLO, Percentiles
@@ -26,7 +27,7 @@ from paceline.planning.loads import InFlight, Load, load_of
 from paceline.planning.measured import Judge, Judged, Measured, Rule, judged_after, skipped_of
 from paceline.planning.percentiles import judge_of
 from paceline.planning.replays import concurrent, gpus_of, replayed
-from paceline.planning.rounds import Heed, Rounds
+from paceline.planning.rounds import Rounds
 from paceline.planning.ties import ties_of, warn_of_ties
 from paceline.policies.vllm import vllm
 from paceline.policy import Policy

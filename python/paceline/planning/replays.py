@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paceline._cores import threads
+from paceline._jobs import Heed
 from paceline.deployment import Cluster
-from paceline.planning.rounds import Heed
 from paceline.policy import Policy
 from paceline.replaying import replay
 from paceline.result import Result

@@ -7,37 +7,19 @@ all are answered. So neither the questions nor the answers depend on the number 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from queue import Empty, SimpleQueue
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
+from paceline._jobs import Heed, Jobs
 from paceline.planning.asking import Asked, Search
 
-__all__ = ["Answer", "Heed", "Rounds"]
+__all__ = ["Answer", "Rounds"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 R = TypeVar("R")
 
-Heed: TypeAlias = Callable[[float], None]
-"""Reports the share of an answer that is computed; raises if no answer is wanted any more."""
-
 Answer: TypeAlias = Callable[[K, Heed], V]
-
-_POLL_S = 0.1
-
-
-class _Stopped(Exception):
-    """Ends a replay whose answer is not wanted any more."""
-
-
-class _Failed(NamedTuple):
-    """What an answer raised."""
-
-    error: BaseException
 
 
 class Rounds(Generic[K, V]):
@@ -61,8 +43,6 @@ class Rounds(Generic[K, V]):
         self._workers = workers
         self._report = report
         self._answers: dict[K, V] = {}
-        self._shares: dict[K, float] = {}
-        self._stop = threading.Event()
 
     def of(self, key: K) -> V:
         """Return an answer that was computed before."""
@@ -103,57 +83,12 @@ class Rounds(Generic[K, V]):
     def _compute(self, keys: list[K], *, after: int) -> None:
         if not keys:
             return
-        total = len(self._answers) + len(keys) + after
-        pool = ThreadPoolExecutor(min(self._workers, len(keys)))
-        ended: SimpleQueue[tuple[K, V | _Failed]] = SimpleQueue()
-        try:
-            for key in keys:
-                pool.submit(self._answer_into, ended, key)
-            answers = self._await(keys, ended, total)
-        finally:
-            # An interrupt, or an error of another answer: the replays under way end at their next report.
-            self._stop.set()
-            pool.shutdown(cancel_futures=True)
-            self._stop.clear()
-            self._shares.clear()
-        self._answers.update(answers)
-        self._show(total)
+        before, report = len(self._answers), self._report
+        total = before + len(keys) + after
 
-    def _await(self, keys: list[K], ended: SimpleQueue[tuple[K, V | _Failed]], total: float) -> dict[K, V]:
-        """Wait for all answers, or for an error before which no other can be raised.
+        def show(done: float) -> None:
+            if report is not None:
+                report(before + done, total)
 
-        A future is not asked: Python may interrupt this thread with the lock of a future held, for which the
-        thread that has the answer would wait without end.
-        """
-        answers: dict[K, V] = {}
-        errors: dict[K, BaseException] = {}
-        while missing := [key for key in keys if key not in answers]:
-            # In the order asked: an error of the first is raised, whichever thread failed first.
-            if missing[0] in errors:
-                raise errors[missing[0]]
-            self._show(total)
-            with suppress(Empty):
-                key, answer = ended.get(timeout=_POLL_S)
-                if isinstance(answer, _Failed):
-                    errors[key] = answer.error
-                else:
-                    answers[key] = answer
-        return {key: answers[key] for key in keys}
-
-    def _answer_into(self, ended: SimpleQueue[tuple[K, V | _Failed]], key: K) -> None:
-        try:
-            ended.put((key, self._one(key)))
-        except BaseException as error:  # raised by the waiting thread, whatever it is
-            ended.put((key, _Failed(error)))
-
-    def _one(self, key: K) -> V:
-        def heed(share: float) -> None:
-            if self._stop.is_set():
-                raise _Stopped
-            self._shares[key] = min(share, 1.0)
-
-        return self._answer(key, heed)
-
-    def _show(self, total: float) -> None:
-        if self._report is not None:
-            self._report(len(self._answers) + sum(tuple(self._shares.values())), total)
+        answers = Jobs(keys, self._answer, workers=self._workers).results(show)
+        self._answers.update(zip(keys, answers, strict=True))

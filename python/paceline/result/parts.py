@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from paceline._atomic import flush
+from paceline._jobs import Call
 from paceline.result.columns import SCHEMA, RequestColumns
 from paceline.result.manifest import check_file, file_entry
 from paceline.result.outcome import Sketch
@@ -51,8 +51,7 @@ class RequestParts:
         self._frames: deque[pl.DataFrame] = deque()
         self._spreads = {name: Spreading() for name in metrics_of(reasons=self._reasons) if name != "itl"}
         self._tally: Tally | None = None
-        self._writer = ThreadPoolExecutor(max_workers=1)
-        self._writing: Future[None] | None = None
+        self._writing: Call[None] | None = None
         self._flushed: set[str] = set()
         self.entries: dict[str, dict[str, Any]] = {}
         self.carried: list[str] = []
@@ -64,7 +63,8 @@ class RequestParts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writer.shutdown(wait=True, cancel_futures=True)
+        if self._writing is not None:
+            self._writing.leave()
 
     def hold(self, rows: pl.DataFrame) -> None:
         """Keep rows of the trace until they are written."""
@@ -80,7 +80,8 @@ class RequestParts:
         name = f"requests-{len(self.entries):05}.parquet"
         self.entries[name] = {}
         self.rows += count
-        self._writing = self._writer.submit(self._write, columns, name)
+        self._writing = Call(partial(self._write, columns, name))
+        self._writing.start()
 
     def finish(self, itl: Sketch) -> tuple[pl.DataFrame, Tally]:
         """Return the summary and the counts of all requests, once the last part is written."""

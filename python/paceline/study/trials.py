@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from paceline._jobs import Heed, Jobs
 from paceline.deployment import Cluster
 from paceline.policy import Policy
 from paceline.replaying import replay
@@ -143,16 +145,15 @@ class Trials(Generic[V]):
             announced first.
         """
         waiting, self._announced = self._announced, {}
-        pool = ThreadPoolExecutor(max(1, min(self._work.threads(), len(waiting))))
-        try:
-            running = {trial: pool.submit(self._replay, trial) for trial in waiting}
-            for trial, outcome in running.items():
-                self._outcomes[trial] = outcome.result()
-                self._done += trial.trace.requests
+        trials = list(waiting)
+        outcomes: dict[int, V] = {}
+        with closing(Jobs(trials, self._replay, workers=self._work.threads()).ended()) as ended:
+            for place, outcome in filter(None, ended):
+                outcomes[place] = outcome
+                self._done += trials[place].trace.requests
                 if self._work.report is not None:
-                    self._work.report(trial.policy.name, self._done, self._total)
-        finally:
-            pool.shutdown(cancel_futures=True)
+                    self._work.report(trials[place].policy.name, self._done, self._total)
+        self._outcomes.update((trial, outcomes[place]) for place, trial in enumerate(trials))
 
     def of(self, trials: Iterable[Trial]) -> list[V]:
         """Return the outcomes of trials, in their order; those not yet replayed are replayed now."""
@@ -170,9 +171,10 @@ class Trials(Generic[V]):
         """Return the trace that a source draws from a seed."""
         return self._traces[source, seed]
 
-    def _replay(self, trial: Trial) -> V:
+    def _replay(self, trial: Trial, heed: Heed) -> V:
         trace = self.trace(trial.trace, trial.seed)
-        return self._measure(trial, trace, replay(trace, trial.cluster, trial.policy))
+        result = replay(trace, trial.cluster, trial.policy, progress=lambda _: heed(0.0))
+        return self._measure(trial, trace, result)
 
 
 class _Once(Generic[K, V]):

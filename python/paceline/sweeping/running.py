@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from functools import cached_property
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 import polars as pl
 
 from paceline._arguments import typed
 from paceline._cores import threads
 from paceline._fork import use
+from paceline._jobs import Heed, Jobs
 from paceline.errors import ConfigError
 from paceline.limits import Limits
 from paceline.sweeping.collected import Collected
@@ -30,11 +28,6 @@ from paceline.sweeping.rows import Rows
 from paceline.sweeping.watch import SweepProgress, Watch
 
 __all__ = ["Sweep", "sweep"]
-
-T = TypeVar("T")
-
-_POLL_S: Final = 0.1
-"""How often the calling thread looks for rows: while it runs, replays wait for the interpreter."""
 
 _SOON: Final = 100_000
 """Points of which the rows are read at the end of a sweep, and not when they are asked for."""
@@ -192,24 +185,13 @@ def _written(finished: Iterable[Finished | None], collected: Collected) -> Itera
     yield from waiting
 
 
-class _Stopped(Exception):
-    """Ends a replay whose row is not wanted any more."""
-
-
 def _on_threads(
     points: Sequence[Point], rows: Rows, dataset: Dataset | None, *, results: bool, workers: int
 ) -> Generator[Finished | None, None, None]:
-    stop = threading.Event()
-
-    def heed(_: object) -> None:
-        if stop.is_set():
-            raise _Stopped
-
-    def one(place: int, point: Point) -> Finished:
+    def one(place: int, heed: Heed) -> Finished:
         """Replay a point, unless it was before."""
-        identity = None
+        point, identity = points[place], None
         try:
-            heed(None)
             identity = point.identity(rows.base(point).sha256)
             if dataset is not None and dataset.finished(identity, with_result=results):
                 return Finished(place, {"id": identity, "status": "done"}, kept=True)
@@ -217,45 +199,13 @@ def _on_threads(
             if dataset is not None and results:
                 folder = dataset.result(identity)
                 keep = (folder, run_text(point, folder))
-            row = evaluate(point, identity, rows.paced(point), keep=keep, progress=heed)
-        except _Stopped:
-            raise
+            row = evaluate(point, identity, rows.paced(point), keep=keep, progress=lambda _: heed(0.0))
         except Exception as error:  # recorded, so that the other points go on
             row = failed_row(point, identity or point.identity(None), error)
         finally:
             rows.release(point)
         return Finished(place, row)
 
-    coming, turn = iter(enumerate(points)), threading.Lock()
-    done: SimpleQueue[Finished] = SimpleQueue()
-
-    def work() -> None:
-        while True:
-            with turn:
-                place, point = next(coming, (0, None))
-            if point is None:
-                return
-            done.put(one(place, point))
-
-    number = max(1, min(workers, len(points)))
-    pool = ThreadPoolExecutor(number)
-    try:
-        working: set[Future[None]] = {pool.submit(work) for _ in range(number)}
-        while working:
-            # A wait without a timeout cannot be interrupted on every platform.
-            ended, working = wait(working, timeout=_POLL_S, return_when=FIRST_EXCEPTION)
-            yield from _held(done)
-            for future in ended:
-                future.result()
-            yield None
-    finally:
-        # An interrupt, or a row that cannot be written: the replays under way end at their next report.
-        stop.set()
-        pool.shutdown(cancel_futures=True)
-
-
-def _held(queue: SimpleQueue[T]) -> Iterator[T]:
-    """Take what a queue holds until it is empty."""
-    with contextlib.suppress(Empty):
-        while True:
-            yield queue.get_nowait()
+    with contextlib.closing(Jobs(range(len(points)), one, workers=workers).ended()) as ended:
+        for each in ended:
+            yield None if each is None else each[1]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import polars as pl
 
 from paceline import _check
 from paceline._arguments import typed
+from paceline._jobs import Jobs
 from paceline.cost import Affine
 from paceline.deployment import Cluster, Instance
 from paceline.policy import Policy
@@ -116,9 +116,8 @@ def _hold(policy: Policy, trace: Trace, cluster: Cluster, threads: int) -> None:
     check(cut[0])
     _same(5, _LEAP, cut[0], cut[1], events=False)
     _same(6, _SAME, result, replay(trace, cluster, policy))
-    with ThreadPoolExecutor(threads) as pool:
-        beside = list(pool.map(lambda _: replay(trace, cluster, policy), range(threads)))
-    for other in beside:
+    beside = Jobs(range(threads), lambda _, heed: replay(trace, cluster, policy), workers=threads)
+    for other in beside.results():
         _same(6, _THREADS, result, other)
     _same(7, _ROWS, result, replay(_reordered(trace), cluster, policy))
 

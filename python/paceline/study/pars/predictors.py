@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from paceline._jobs import Heed, Jobs
 from paceline.rank import ListwiseRanker, PairwiseRanker, PointwiseRanker, Ranker, Tau, tau_with_interval
 from paceline.study.pars.corpora import Corpus
 from paceline.study.work import Work
@@ -53,10 +54,9 @@ class Predictors:
         keys += [("pairwise", one, other) for one in evaluated for other in evaluated if one != other]
         # A ranker of one model scores the prompts for all of them.
         trained = list(dict.fromkeys((method, source) for method, source, _ in keys))
-        with ThreadPoolExecutor(self._work.threads()) as pool:
-            for (method, source), scores in zip(
-                trained, pool.map(lambda key: self._cross_fitted(*key), trained), strict=True
-            ):
+        with closing(Jobs(trained, self._cross_fitted, workers=self._work.threads()).ended()) as ended:
+            for place, scores in filter(None, ended):
+                method, source = trained[place]
                 for target in self.corpora if source != "alpaca" else [source]:
                     if target == source or (target != "alpaca" and method == "pairwise"):
                         self._scores[method, source, target] = scores
@@ -84,11 +84,13 @@ class Predictors:
         at = self.corpora[corpus]
         return tau_with_interval([len(prompt) for prompt in at.prompts], at.lengths, resamples=300)
 
-    def _cross_fitted(self, method: str, source: str) -> _Scores:
+    def _cross_fitted(self, key: tuple[str, str], heed: Heed) -> _Scores:
+        method, source = key
         at, folds = self.corpora[source], self._work.pick(FOLDS, 2)
         fold = np.random.default_rng(0).permutation(len(at)) % folds
         scores = np.empty(len(at))
         for part in range(folds):
+            heed(part / folds)
             held = fold == part
             scores[held] = self._trained(method, source, np.flatnonzero(~held)).score(
                 [at.prompts[row] for row in np.flatnonzero(held)]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shlex
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -17,6 +16,7 @@ from paceline import _check
 from paceline._arguments import typed, typed_fields
 from paceline._cores import threads
 from paceline._fork import use
+from paceline._jobs import Heed, Jobs
 from paceline.errors import ConfigError, PacelineError
 from paceline.validation.points.point import Point, Refused
 from paceline.validation.points.predicting import Predicted, predict_point
@@ -35,7 +35,6 @@ from paceline.validation.points.workloads import drawing
 
 __all__ = ["SuiteResult", "suite"]
 
-_POLL_S = 0.2
 #: How many points are listed as the worst.
 _WORST = 10
 Progress = Callable[[int, int], object]
@@ -279,30 +278,18 @@ def _replayed(
     servers: dict[Any, list[Point]] = {}
     for point in points:
         servers.setdefault(point.server, []).append(point)
-    stop = threading.Event()
     done: dict[int, Predicted] = {}
 
-    def work(group: Sequence[Point]) -> None:
+    def predict(group: Sequence[Point], heed: Heed) -> None:
         for one in _of_one_server(group, of):
             done[id(one.point)] = one
-            if stop.is_set():
-                return
+            heed(0.0)
 
-    pool = ThreadPoolExecutor(max(1, min(workers, len(servers))))
-    try:
-        ordered = sorted(servers.values(), key=len, reverse=True)
-        working: set[Future[None]] = {pool.submit(work, group) for group in ordered}
-        while working:
-            # A wait without a timeout cannot be interrupted on every platform.
-            ended, working = wait(working, timeout=_POLL_S)
-            for future in ended:
-                future.result()
+    ordered = sorted(servers.values(), key=len, reverse=True)
+    with contextlib.closing(Jobs(ordered, predict, workers=workers).ended()) as ended:
+        for _ in ended:
             if progress is not None:
                 progress(len(done), len(points))
-    finally:
-        # An interrupt, or an error of one replay: the others end with the point that they are at.
-        stop.set()
-        pool.shutdown(cancel_futures=True)
     return [done[id(point)] for point in points]
 
 
