@@ -49,6 +49,11 @@ class Known(ABC):
     name: str
     size: int
 
+    @property
+    def mechanisms(self) -> set[str]:
+        """Those in its configuration, as far as they are counted."""
+        return set()
+
     @abstractmethod
     def outcome(self) -> tuple[str, int]:
         """Replay it, and return its outcome in brief: the result, and how many events it took."""
