@@ -169,20 +169,37 @@ class Replays:
         self._names.append(known.name)
         self.ran += 1
 
+    def ask_all(self, mutants: Mapping[int, Found], names: Set[str]) -> None:
+        """Ask all of these replays about each mutant that is not noticed yet and that they reach."""
+        for at, name in enumerate(self._names):
+            if name in names:
+                numbers = [number for number in mutants if at in self._reaching[number]]
+                self._ask_one(at, numbers, mutants)
+
     def ask(self, mutants: Mapping[int, Found], most: int) -> None:
         """Ask about each mutant that is not noticed yet until ``most`` replays have been asked."""
+        self._ask_each(mutants, {number: most - found.ran for number, found in mutants.items()})
+
+    def ask_more(self, mutants: Mapping[int, Found], more: int) -> None:
+        """Ask so many more replays about each mutant that is not noticed yet."""
+        self._ask_each(mutants, dict.fromkeys(mutants, more))
+
+    def _ask_each(self, mutants: Mapping[int, Found], counts: Mapping[int, int]) -> None:
         self._varied = varied([replay.known.mechanisms for replay in self._replays])
         planned: dict[int, list[int]] = defaultdict(list)
         for number, found in mutants.items():
             if found.killed is None:
-                for at in self._chosen(number, most - found.ran):
+                for at in self._chosen(number, counts[number]):
                     planned[at].append(number)
         for at in sorted(planned):
-            asked = [number for number in planned[at] if mutants[number].killed is None]
-            for number in asked:
-                self._reaching[number].remove(at)
-                self._asked[number].append(at)
-            self._ask(at, asked, mutants)
+            self._ask_one(at, planned[at], mutants)
+
+    def _ask_one(self, at: int, numbers: Iterable[int], mutants: Mapping[int, Found]) -> None:
+        asked = [number for number in numbers if mutants[number].killed is None]
+        for number in asked:
+            self._reaching[number].remove(at)
+            self._asked[number].append(at)
+        self._ask(at, asked, mutants)
 
     def others(self, places: Mapping[int, str]) -> Replays:
         """Return what asks other replays about these mutants."""

@@ -40,7 +40,7 @@ CHILDREN = 6
 GENERATIONS = 2
 """Of each mutant that is left: replays that reach it, cases near each of these, and how often."""
 ALIKE = 60
-"""Replays of each mutant that is left, before, among them further draws that are like those that reach it."""
+"""Replays of each mutant that is left, before: among them further draws that are like those that reach it."""
 TESTS_AFTER = 3
 """Replays of each mutant before the core's tests are run with it."""
 
@@ -97,21 +97,24 @@ def _ask_further(
     given: argparse.Namespace,
     started: float,
 ) -> None:
-    """Ask further draws, and cases near others, about the mutants that are left without a reason."""
-    from mutation import alike
+    """Ask all found cases, further draws and cases near others about the mutants left without a reason."""
+    from mutation import alike, cases
 
-    most, left = given.most + ALIKE, _unexplained(chosen, found)
+    left = _unexplained(chosen, found)
+    replays.ask_all({number: found[number] for number in left}, {one.name for one in cases.found()})
+    left = _unexplained(chosen, found)
+    _say(started, f"{len(left)} are left after all cases that the search once found")
     wanted = alike.wanted((_checked(replays.reaching(one)) for one in left), _checked(replays.all()))
     for known in alike.drawn(given.seed, given.cases, wanted):
         replays.add(known)
-    replays.ask({number: found[number] for number in left}, most)
+    replays.ask_more({number: found[number] for number in left}, ALIKE)
     count = sum(found[number].killed is None for number in left)
     _say(started, f"{count} of {len(left)} are left after {replays.asked} replays of {replays.ran} draws")
     left_out = [*replays.left_out]
     for _ in range(GENERATIONS):
-        most, left = most + PARENTS * CHILDREN, _unexplained(chosen, found)
+        left = _unexplained(chosen, found)
         replays = _near(replays, left)
-        replays.ask({number: found[number] for number in left}, most)
+        replays.ask_more({number: found[number] for number in left}, PARENTS * CHILDREN)
         count = sum(found[number].killed is None for number in left)
         _say(
             started,
