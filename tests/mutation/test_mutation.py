@@ -248,7 +248,7 @@ def test_what_sets_cases_apart_is_what_nearly_all_of_them_have_and_few_others() 
 
 
 def test_further_draws_follow_the_others_and_have_all_of_a_set_of_mechanisms() -> None:
-    wanted = frozenset({"handover", "speculation"})
+    wanted = frozenset({"handover", "reasoning"})
     several = list(alike.drawn(15, 4, {wanted}))
     assert len(several) == alike.EACH
     assert all(wanted <= one.mechanisms for one in several)
