@@ -26,6 +26,8 @@ from typing import Any
 from against import ROOT, build
 
 REQUESTS = 40_000
+STEPPED = 5_000
+"""Of cases that do not leap."""
 ADVANCE = "*Simulation::advance*"
 """The function whose instructions, and those of what it calls, are counted."""
 
@@ -42,24 +44,25 @@ EFFICIENCY = {
 """Of an H100, as the catalog had them up to November 2026."""
 
 
-def instance(model: str = "llama-3.1-8b", gpu: str = "h100-sxm", **more: Any) -> Any:
-    """Return an instance whose steps take the same time in all trees."""
+def instance(model: str = "llama-3.1-8b", gpu: str = "h100-sxm", ranks: int = 1, **more: Any) -> Any:
+    """Return an instance, or one of data-parallel ranks, whose steps take the same time in all trees."""
     import paceline
     from paceline.hardware import Efficiency
 
-    return paceline.Instance(
-        model=model, gpu=gpu, cost=paceline.Roofline(efficiency=Efficiency(**EFFICIENCY)), **more
-    )
+    parallel = {"data_parallel": ranks, "expert_parallel": True} if ranks > 1 else {}
+    cost = paceline.Roofline(efficiency=Efficiency(**EFFICIENCY), **parallel)
+    return paceline.Instance(model=model, gpu=gpu, cost=cost, **more)
 
 
-def plain(requests: int = REQUESTS, *, rate: float = 60.0, instances: int = 8) -> None:
-    """Replay the workload of the issues under vLLM V1."""
+def plain(requests: int = REQUESTS, *, rate: float = 60.0, instances: int = 8, served: Any = None) -> None:
+    """Replay the workload of the issues under vLLM V1, on equal instances."""
     from workloads import WORKLOAD
 
     import paceline
 
     trace = paceline.synthesize(WORKLOAD, requests=requests, rate=rate, seed=11)
-    paceline.replay(trace, paceline.Cluster(instances * [instance()]))
+    together = {"lockstep": True} if served and served.cost.data_parallel > 1 else {}
+    paceline.replay(trace, paceline.Cluster(instances * [served or instance()], **together))
 
 
 def many() -> None:
@@ -122,6 +125,16 @@ def drafts(tokens: int = 3) -> None:
     paceline.replay(trace, paceline.Cluster(16 * [instance(**drafted_by)]))
 
 
+def stages() -> None:
+    """Replay the plain workload on instances of two pipeline stages, which take each step by itself."""
+    plain(STEPPED, served=instance(pipeline_parallel=2))
+
+
+def ranks() -> None:
+    """Replay it on the eight ranks of a mixture of experts, which step together."""
+    plain(STEPPED, served=instance("qwen3-30b-a3b", ranks=8))
+
+
 def no_drafts() -> None:
     """Replay it without drafts."""
     drafts(0)
@@ -136,6 +149,8 @@ CASES: dict[str, tuple[Callable[[], None], int]] = {
     "Mooncake, prefix caching": (mooncake, 12_031),
     "no drafts": (no_drafts, REQUESTS),
     "three drafts": (drafts, REQUESTS),
+    "two pipeline stages": (stages, STEPPED),
+    "eight ranks in lockstep": (ranks, STEPPED),
 }
 """Each case, and its requests."""
 

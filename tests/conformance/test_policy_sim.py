@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from differential.records import record
 from paceline.conformance import (
     DecisionLog,
     layered,
@@ -97,29 +98,6 @@ def under_sglang(priority: int, arrival: int, prompt: int, output: int, *further
         return one
     session, ids = further[:2]
     return replace(one, prefix=tuple(ids), session=None if session < 0 else session)
-
-
-def record(step: Step, row: list[Any]) -> dict[str, Any]:
-    """Return a step in the engine's format."""
-    parts = {request.index: part for request, part in step.parts.items()}
-    start, scheduled, preempted, copied, free = row
-    return {
-        "start": start,
-        "ticks": 0 if step.ended is None else step.ended - start,
-        "decided": step.decided,
-        "scheduled": [[*entry, parts[entry[0]]] for entry in scheduled],
-        "drafted": [drafted(step, entry) for entry in scheduled],
-        "preempted": preempted,
-        "copied": copied,
-        "group": step.group,
-        "free_blocks": free,
-    }
-
-
-def drafted(step: Step, entry: list[int]) -> list[int]:
-    """Return a request's drafts in a step, those that are accepted, and the tokens that it yields."""
-    request = next(one for one in step.tokens if one.index == entry[0])
-    return [step.drafts.get(request, 0), *step.verified[request]]
 
 
 def steps(log: DecisionLog, outcome: Outcome) -> list[list[Any]]:

@@ -8,6 +8,7 @@ import signal
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from paceline.conformance import DecisionLog, read_log
@@ -32,7 +33,7 @@ MORE = 4
 """Draws of cases with such mechanisms, for each other one."""
 SECONDS = 4.0
 SHORT_S = 0.5
-"""Processor time for all checks of a case, and for a replay of one near another."""
+"""Processor time for all checks of a case, and for a replay of a further one."""
 
 
 class Known(ABC):
@@ -66,6 +67,11 @@ class Checked(Known):
         # Every second number is odd.
         self.number = number * check.LOOKED_AT + 1 + number % 2
         self._stops: str | None = None
+
+    @cached_property
+    def mechanisms(self) -> set[str]:
+        """Those in its configuration."""
+        return mechanisms.drawn(self.case)
 
     def is_refused(self) -> bool:
         """Whether the unchanged engine refuses the case; notes whether it makes progress to the end."""
@@ -127,8 +133,8 @@ class _Unreplayed:
         self.case, self.leap, self.record = case, True, True
 
 
-class Near(Checked):
-    """A case near another, which may be none that the engine takes."""
+class Further(Checked):
+    """A case beside those that are always replayed, which may be none that the engine takes."""
 
     def is_refused(self) -> bool:
         before = signal.signal(signal.SIGVTALRM, guard.interrupt)
@@ -172,13 +178,13 @@ def _brief(replayed: Replayed) -> tuple[bytes, int]:
     return digest.digest(), int(events[1]) if events else 0
 
 
-def around(parents: Sequence[Checked], each: int) -> Iterator[Near]:
+def around(parents: Sequence[Checked], each: int) -> Iterator[Further]:
     """Yield `each` cases near each of these, the same each time."""
     for parent in parents:
         for number in range(each):
             name = f"near {parent.name}:{number}"
             source = Source(name)
-            yield Near(name, near(parent.case, source.pick(parents).case, source), parent.number + number)
+            yield Further(name, near(parent.case, source.pick(parents).case, source), parent.number + number)
 
 
 def logs() -> Iterator[Logged]:
@@ -200,8 +206,8 @@ def drawn(seed: int, count: int) -> Iterator[Checked]:
     """Yield drawn cases, the same each time: `count`, and others with mechanisms that these seldom have."""
     seen = Counter[str]()
     for number in range(count * (1 + MORE)):
-        case = draw(seed, number)
-        has = [one for one in mechanisms.drawn(case) if one.partition(":")[0] in KINDS]
+        known = Checked(f"case {seed}:{number}", draw(seed, number), number)
+        has = [one for one in known.mechanisms if one.partition(":")[0] in KINDS]
         if number < count or any(seen[one] * SELDOM < count for one in has):
             seen.update(has)
-            yield Checked(f"case {seed}:{number}", case, number)
+            yield known

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mutation.cases import Checked, Known, Near
+from mutation.cases import Checked, Further, Known
 from paceline import _fork
 
 MEMORY = 2 << 30
@@ -145,7 +145,7 @@ class Replays:
         try:
             refused = isinstance(known, Checked) and known.is_refused()
         except BaseException as error:  # A panic of the engine is no `Exception`.
-            if not isinstance(known, Near):
+            if not isinstance(known, Further):
                 raise
             refused = True
             self.left_out.append(f"{known.name}: {type(error).__name__}")
@@ -190,6 +190,19 @@ class Replays:
         """Return replays that were asked about a mutant: those that run the most around it."""
         asked = sorted(self._asked[number], key=lambda at: self._nearness(number, at))
         return [self._replays[at].known for at in asked[:count]]
+
+    def all(self) -> list[Known]:
+        """Return all replays."""
+        return [replay.known for replay in self._replays]
+
+    def reaching(self, number: int) -> list[Known]:
+        """Return all replays that reach a mutant, or if none does, another one of its function."""
+        place = self._places[number]
+        several = {*self._reaching[number], *self._asked[number]}
+        for other in () if several else self._places:
+            if self._places[other] == place:
+                several |= {*self._reaching[other], *self._asked[other]}
+        return [self._replays[at].known for at in sorted(several)]
 
     def _chosen(self, number: int, count: int) -> list[int]:
         """Return the replays to ask next: first those that noticed others of the function."""

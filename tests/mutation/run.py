@@ -6,9 +6,9 @@
 One build has all mutants of the sources in scope; a number picks the active one. A mutant is killed by
 replays that reach it and whose outcome is known: logs of real schedulers, cases that `make search` once found
 and drawn cases, on which the unchanged engine agrees with the reference simulator and keeps every invariant.
-What they do not kill, the core's own tests may. For what is left without a reason, cases are drawn that are
-near those that reach it. What survives must be in survivors.toml with its reason: if another does, the exit
-status is 1.
+What they do not kill, the core's own tests may. For what is left without a reason, cases are drawn that have
+the mechanisms of those that reach it, and others that are near those. What survives must be in survivors.toml
+with its reason: if another does, the exit status is 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from mutation.mutant import Mutant
 from mutation.scratch import ROOT, Scratch
 
 if TYPE_CHECKING:
+    from mutation.cases import Checked, Known
     from mutation.covering import Replays
 
 SEED = 15
@@ -38,6 +39,8 @@ PARENTS = 6
 CHILDREN = 6
 GENERATIONS = 2
 """Of each mutant that is left: replays that reach it, cases near each of these, and how often."""
+ALIKE = 60
+"""Replays of each mutant that is left, before, among them further draws that are like those that reach it."""
 TESTS_AFTER = 3
 """Replays of each mutant before the core's tests are run with it."""
 
@@ -83,18 +86,45 @@ def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[st
         left = sum(one.killed is None for one in found.values())
         _say(started, f"{left} mutants are left after {most} replays of each, {replays.asked} in all")
         _save(given.results, before, chosen, found)
-    for generation in range(1, GENERATIONS + 1):
-        left = _unexplained(chosen, found)
+    _ask_further(replays, chosen, found, given, started)
+    return _save(given.results, before, chosen, found)
+
+
+def _ask_further(
+    replays: Replays,
+    chosen: Sequence[Mutant],
+    found: Mapping[int, Any],
+    given: argparse.Namespace,
+    started: float,
+) -> None:
+    """Ask further draws, and cases near others, about the mutants that are left without a reason."""
+    from mutation import alike
+
+    most, left = given.most + ALIKE, _unexplained(chosen, found)
+    wanted = alike.wanted((_checked(replays.reaching(one)) for one in left), _checked(replays.all()))
+    for known in alike.drawn(given.seed, given.cases, wanted):
+        replays.add(known)
+    replays.ask({number: found[number] for number in left}, most)
+    count = sum(found[number].killed is None for number in left)
+    _say(started, f"{count} of {len(left)} are left after {replays.asked} replays of {replays.ran} draws")
+    left_out = [*replays.left_out]
+    for _ in range(GENERATIONS):
+        most, left = most + PARENTS * CHILDREN, _unexplained(chosen, found)
         replays = _near(replays, left)
-        replays.ask({number: found[number] for number in left}, given.most + generation * PARENTS * CHILDREN)
+        replays.ask({number: found[number] for number in left}, most)
         count = sum(found[number].killed is None for number in left)
         _say(
             started,
             f"{count} of {len(left)} are left after {replays.asked} replays of {replays.ran} near cases",
         )
-        _save(given.results, before, chosen, found)
-    _say(started, f"left out, as the unchanged engine fails: {', '.join(replays.left_out) or 'none'}")
-    return _save(given.results, before, chosen, found)
+        left_out += replays.left_out
+    _say(started, f"left out, as the unchanged engine fails: {', '.join(left_out) or 'none'}")
+
+
+def _checked(several: Iterable[Known]) -> list[Checked]:
+    from mutation import cases
+
+    return [one for one in several if isinstance(one, cases.Checked)]
 
 
 def _unexplained(chosen: Sequence[Mutant], found: Mapping[int, Any]) -> dict[int, str]:
@@ -116,7 +146,7 @@ def _near(replays: Replays, left: Mapping[int, str]) -> Replays:
 
     parents = {one.name: one for number in left for one in replays.around(number, PARENTS)}
     near = replays.others(left)
-    for known in cases.around([one for one in parents.values() if isinstance(one, cases.Checked)], CHILDREN):
+    for known in cases.around(_checked(parents.values()), CHILDREN):
         near.add(known)
     return near
 

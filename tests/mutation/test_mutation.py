@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mutation import cases, covering, scratch, survivors
+from mutation import alike, cases, covering, scratch, survivors
 from mutation.rewriting import Rewriter
 from search.case import draw
 
@@ -223,6 +223,32 @@ def test_replays_around_a_mutant_are_those_that_reach_more_of_its_file() -> None
     replays.ask(found, 3)
     assert [known.name for known in replays.around(1, 2)] == ["b", "c"]
     assert [known.name for known in replays.around(2, 2)] == ["b"]
+
+
+def test_replays_that_reach_a_mutant_or_its_function_are_those_asked_or_not() -> None:
+    found = {number: covering.Found(number) for number in (1, 2, 3)}
+    replays = replays_of(("a", {1}, set()), ("b", {1, 3}, set()), ("c", {4}, set()))
+    replays.ask({1: found[1]}, 1)
+    for number, names in {1: ["a", "b"], 2: ["a", "b"], 3: ["b"], 4: ["c"], 5: ["c"]}.items():
+        assert [known.name for known in replays.reaching(number)] == names
+
+
+def test_what_sets_cases_apart_is_what_nearly_all_of_them_have_and_few_others() -> None:
+    several = [{"tier", "store", "model"}] * 9 + [{"tier", "store", "until"}]
+    others = [{"tier"}] * 50 + [{"tier", "store"}] * 10 + [{"store"}] * 10 + [{"tier", "until"}] * 50
+    # Fewer have stores than tiers; half of those have tiers, and none has a model.
+    assert alike.apart(several, others) == {"store", "tier"}
+    assert alike.apart([{"tier", "pace"}, {"tier", "until"}], others + [set()] * 200) == {"tier"}
+    assert alike.apart([{"tier"}], others) == frozenset()
+
+
+def test_further_draws_follow_the_others_and_have_all_of_a_set_of_mechanisms() -> None:
+    wanted = frozenset({"handover", "speculation"})
+    several = list(alike.drawn(15, 4, {wanted}))
+    assert len(several) == alike.EACH
+    assert all(wanted <= one.mechanisms for one in several)
+    assert [one.name for one in several[:2]] == [one.name for one in alike.drawn(15, 4, {wanted})][:2]
+    assert min(int(one.name.rpartition(":")[2]) for one in several) >= 4 * (1 + cases.MORE)
 
 
 def test_an_expression_with_a_refused_mutant_stays_as_it_is() -> None:

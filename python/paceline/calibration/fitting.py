@@ -70,45 +70,11 @@ def calibrate(problem: Problem, *, report: Callable[[int, float], object] | None
     0.008
     """
     instance_of("problem of calibrate()", problem, Problem, "a Problem, as read_observations() returns")
+    asked = _Asked(problem, report)
     parameters = problem.parameters
-    efficiency, coverage = problem.resolved_efficiency(), problem.resolved_coverage()
-    gpu = problem.resolved_gpu()
-    traces: dict[Any, Any] = {}
-    benchmarks: dict[Any, Any] = {}
-    evaluated = 0
-
-    def candidate(logs: Any) -> Candidate:  # noqa: ANN401 - an array
-        values = {of.name: math.exp(value) for of, value in zip(parameters, logs, strict=True)}
-        # A rounding of its logarithm may move a bound.
-        values = {of.name: min(max(values[of.name], of.low), of.high) for of in parameters}
-        return Candidate(
-            roofline=with_values(
-                efficiency, coverage, parameters, values, coverage_until=problem.coverage_until
-            ),
-            model=problem.resolved_model(),
-            gpu=replace(gpu, energy=with_energy(gpu.energy, parameters, values)),
-            tensor_parallel=problem.tensor_parallel,
-            traces=traces,
-            benchmarks=benchmarks,
-        )
-
-    def residuals(logs: Any) -> Any:  # noqa: ANN401 - arrays
-        nonlocal evaluated
-        made = candidate(logs)
-        found = [_residual(of, of.of.predict(made)) for of in problem.observations]
-        found += [
-            (value - math.log(of.start)) / of.lean
-            for of, value in zip(parameters, logs, strict=True)
-            if of.lean
-        ]
-        evaluated += 1
-        if report is not None:
-            report(evaluated, 0.5 * sum(each * each for each in found))
-        return np.array(found)
-
     low, high = (np.log([getattr(of, side) for of in parameters]) for side in ("low", "high"))
     best = fit_bounded(
-        residuals,
+        asked.residuals,
         np.log([of.start for of in parameters]),
         low,
         high,
@@ -116,7 +82,7 @@ def calibrate(problem: Problem, *, report: Callable[[int, float], object] | None
         evaluations=_EVALUATIONS,
         tolerance=_TOLERANCE,
     )
-    final = candidate(best)
+    final = asked.candidate(best)
     assert final.roofline.efficiency is not None, "Invariant: candidates have efficiencies"
     return Fit(
         model=problem.model,
@@ -125,32 +91,71 @@ def calibrate(problem: Problem, *, report: Callable[[int, float], object] | None
         efficiency=final.roofline.efficiency,
         coverage=final.roofline.coverage,
         energy=final.gpu.energy,
-        fitted={
-            of.name: min(max(math.exp(value), of.low), of.high)
-            for of, value in zip(parameters, best, strict=True)
-        },
+        fitted=asked.values(best),
         at_bound=tuple(
             of.name
             for of, value in zip(parameters, best, strict=True)
             if min(value - math.log(of.low), math.log(of.high) - value) < 1e-3
         ),
-        residuals=tuple(
-            Residual(
-                name=of.name,
-                source=of.source,
-                observed=of.value,
-                fitted=of.of.predict(final),
-                bound=of.bound,
-                tolerance=of.tolerance,
-            )
-            for of in problem.observations
-        ),
+        residuals=tuple(_residual(of, of.of.predict(final)) for of in problem.observations),
         tool=f"paceline {VERSION}",
         observations_sha256=problem.sha256,
     )
 
 
-def _residual(of: Observation, predicted: float) -> float:
+class _Asked:
+    """What least squares ask of a problem: residuals at logarithms of the parameters."""
+
+    def __init__(self, problem: Problem, report: Callable[[int, float], object] | None) -> None:
+        self._problem, self._report = problem, report
+        self._efficiency, self._coverage = problem.resolved_efficiency(), problem.resolved_coverage()
+        self._gpu = problem.resolved_gpu()
+        self._traces: dict[Any, Any] = {}
+        self._benchmarks: dict[Any, Any] = {}
+        self._evaluated = 0
+
+    def values(self, logs: Any) -> dict[str, float]:  # noqa: ANN401 - an array
+        """Return the parameters of their logarithms, within the bounds, which rounding may pass."""
+        return {
+            of.name: min(max(math.exp(value), of.low), of.high)
+            for of, value in zip(self._problem.parameters, logs, strict=True)
+        }
+
+    def candidate(self, logs: Any) -> Candidate:  # noqa: ANN401 - an array
+        """Return what predicts, with these parameters."""
+        problem, values = self._problem, self.values(logs)
+        return Candidate(
+            roofline=with_values(
+                self._efficiency,
+                self._coverage,
+                problem.parameters,
+                values,
+                coverage_until=problem.coverage_until,
+            ),
+            model=problem.resolved_model(),
+            gpu=replace(self._gpu, energy=with_energy(self._gpu.energy, problem.parameters, values)),
+            tensor_parallel=problem.tensor_parallel,
+            traces=self._traces,
+            benchmarks=self._benchmarks,
+        )
+
+    def residuals(self, logs: Any) -> Any:  # noqa: ANN401 - arrays
+        """Return the residual of each observation, and of each parameter that leans to its start."""
+        made = self.candidate(logs)
+        found = [_residual(of, of.of.predict(made)).pull for of in self._problem.observations]
+        found += [
+            (value - math.log(of.start)) / of.lean
+            for of, value in zip(self._problem.parameters, logs, strict=True)
+            if of.lean
+        ]
+        self._evaluated += 1
+        if self._report is not None:
+            self._report(self._evaluated, 0.5 * sum(each * each for each in found))
+        return np.array(found)
+
+
+def _residual(of: Observation, predicted: float) -> Residual:
+    """Return an observation beside its prediction."""
     if not predicted > 0:
         raise ConfigError(f"the prediction of observation {of.name!r} must be above 0, was {predicted}")
     return Residual(
@@ -160,4 +165,4 @@ def _residual(of: Observation, predicted: float) -> float:
         fitted=predicted,
         tolerance=of.tolerance,
         bound=of.bound,
-    ).pull
+    )

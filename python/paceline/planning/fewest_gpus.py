@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from paceline._arguments import typed
@@ -20,7 +19,7 @@ from paceline.planning.candidates import Candidates
 from paceline.planning.fitting import fitting
 from paceline.planning.layouts import Kind, Layouts, kinds_of, layouts_of
 from paceline.planning.loads import InFlight
-from paceline.planning.measured import Measured, Rule, judged_after, skipped_of
+from paceline.planning.measured import Judge, Measured, Rule, judged_after, skipped_of
 from paceline.planning.percentiles import judge_of
 from paceline.planning.planned import Plan
 from paceline.planning.ranges import NEAR, Sizes
@@ -28,7 +27,6 @@ from paceline.planning.replays import concurrent, replayed
 from paceline.planning.rounds import Rounds
 from paceline.planning.sizes import Counts, Smallest, smallest_passing
 from paceline.policy import Policy
-from paceline.result import Result
 from paceline.trace import Trace
 
 __all__ = ["plan"]
@@ -118,57 +116,90 @@ def plan(
         raise ConfigError("slo of plan() must be given, was None: slo=SLO(ttft=2.0, tpot=0.15)")
     criterion = judge_of(slo, target, rule)
     given = candidates if isinstance(candidates, Candidates) else Candidates(candidates)
-    most = given.most
     load = trace if rate is None and scale is None else trace.at_rate(rate=rate, scale=scale)
-    closed = load.clients is not None
-    skipped = 0 if closed else skipped_of(load, warmup_s, "plan()")
-
-    def judged(result: Result) -> slice | npt.NDArray[np.bool_]:
-        return judged_after(result, warmup_s) if closed else slice(skipped, None)
-
+    skipped = None if load.clients is not None else skipped_of(load, warmup_s, "plan()")
     layouts = layouts_of(policy, split)
     kinds, left_out = fitting(kinds_of(given.instances, given.prices), layouts)
-    sizes = [Sizes(kind, layouts, most) for kind in kinds]
-    hopeless: list[str] = []
-    for kind, each in zip(kinds, sizes, strict=True):
-        each.end_at(len(load) * len(layouts.pools))
-        if most > NEAR and not closed:
-            counts = each[0][0]
-            cluster = given.cluster(kind.instance, sum(counts))
-            if misses_alone(load, cluster, layouts.policy(counts), criterion, skipped):
-                each.end_at(NEAR // kind.gpus)
-                hopeless.append(kind.name)
-
-    def answer(key: _Key, heed: Heed) -> Measured:
-        index, counts = key
-        cluster = given.cluster(kinds[index].instance, sum(counts))
-        result = replayed(load, cluster, layouts.policy(counts), heed)
-        return criterion.judge([criterion.sample(result, judged(result))])
-
-    rounds = Rounds[_Key, Measured](answer, workers=concurrent(policy, workers), report=progress)
+    replays = _Replays(load, given, kinds, layouts, criterion, warmup_s, skipped)
+    sizes = [Sizes(kind, layouts, given.most) for kind in kinds]
+    hopeless = tuple(kind.name for kind, each in zip(kinds, sizes, strict=True) if replays.end(kind, each))
+    rounds = Rounds[_Key, Measured](replays.measured, workers=concurrent(policy, workers), report=progress)
     found = rounds.run([_keyed(index, smallest_passing(each)) for index, each in enumerate(sizes)])
-    rows: list[dict[str, Any]] = []
-    for index, counts in rounds.asked():
-        kind, measured = kinds[index], rounds.of((index, counts))
-        loads = _in_flight(load, kind, counts, measured)
-        rows.append(_row(kind, counts, layouts, {**loads, **criterion.row(measured)}))
-    evaluated = pl.DataFrame(rows)
-    order = ["kind", "gpus", "split"] if len(layouts.pools) > 1 else ["kind", "gpus"]
+    evaluated = pl.DataFrame([replays.row(key, rounds.of(key)) for key in rounds.asked()])
+    pooled = len(layouts.pools) > 1
     return Plan(
         table=_table(kinds, found, evaluated, priced=given.prices is not None),
-        evaluated=evaluated.sort(order),
+        evaluated=evaluated.sort(["kind", "gpus", "split"] if pooled else ["kind", "gpus"]),
         rate=load.rate_per_s,
         scale=1.0 if load is trace else load.rate_per_s / trace.rate_per_s,
-        pools=layouts.pools if len(layouts.pools) > 1 else (),
+        pools=layouts.pools if pooled else (),
         slo=slo,
         target=target if isinstance(slo, SLO) else None,
         rule=rule if isinstance(slo, SLO) else None,
-        most=most,
+        most=given.most,
         trace=trace.name,
         clients=load.clients,
-        hopeless=tuple(hopeless),
+        hopeless=hopeless,
         left_out=left_out,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Replays:
+    """The replays of a search, and how they are judged.
+
+    Attributes
+    ----------
+    load
+        The requests, at the rate of the search.
+    skipped
+        The first so many are not judged; None: with clients, those that are sent before ``warmup_s``.
+    """
+
+    load: Trace
+    candidates: Candidates
+    kinds: Sequence[Kind]
+    layouts: Layouts
+    criterion: Judge
+    warmup_s: float
+    skipped: int | None
+
+    def end(self, kind: Kind, sizes: Sizes) -> bool:
+        """End the numbers of a kind where more change nothing; return whether all miss the objective."""
+        sizes.end_at(len(self.load) * len(self.layouts.pools))
+        if self.candidates.most <= NEAR or self.skipped is None:
+            return False
+        counts = sizes[0][0]
+        cluster = self.candidates.cluster(kind.instance, sum(counts))
+        policy = self.layouts.policy(counts)
+        misses = misses_alone(self.load, cluster, policy, self.criterion, self.skipped)
+        if misses:
+            sizes.end_at(NEAR // kind.gpus)
+        return misses
+
+    def measured(self, key: _Key, heed: Heed) -> Measured:
+        """Replay the requests on so many instances of a kind."""
+        index, counts = key
+        cluster = self.candidates.cluster(self.kinds[index].instance, sum(counts))
+        result = replayed(self.load, cluster, self.layouts.policy(counts), heed)
+        judged = judged_after(result, self.warmup_s) if self.skipped is None else slice(self.skipped, None)
+        return self.criterion.judge([self.criterion.sample(result, judged)])
+
+    def row(self, key: _Key, measured: Measured) -> dict[str, Any]:
+        """Return the row of one replay."""
+        index, counts = key
+        kind, number = self.kinds[index], sum(counts)
+        price = {} if kind.price is None else {"price_per_hour": number * kind.price}
+        split = {"split": ":".join(map(str, counts))} if len(self.layouts.pools) > 1 else {}
+        gpus = number * kind.gpus
+        size = {"kind": kind.name, "instances": number, **split, "gpus": gpus, **price}
+        clients = self.load.clients
+        in_flight = (
+            {}
+            if clients is None or clients.most is None
+            else InFlight.columns_of(clients.most, measured, gpus)
+        )
+        return {**size, **in_flight, **self.criterion.row(measured)}
 
 
 def _keyed(index: int, search: Search[Counts, _Verdict, Smallest]) -> Search[_Key, Measured, Smallest]:
@@ -181,20 +212,6 @@ def _keyed(index: int, search: Search[Counts, _Verdict, Smallest]) -> Search[_Ke
         except StopIteration as end:
             found: Smallest = end.value
             return found
-
-
-def _in_flight(load: Trace, kind: Kind, counts: Counts, measured: Measured) -> dict[str, Any]:
-    """Return how much of a trace's clients is in flight, as columns; none without clients."""
-    if load.clients is None or load.clients.most is None:
-        return {}
-    return InFlight.columns_of(load.clients.most, measured, sum(counts) * kind.gpus)
-
-
-def _row(kind: Kind, counts: Counts, layouts: Layouts, measured: dict[str, Any]) -> dict[str, Any]:
-    number = sum(counts)
-    price = {} if kind.price is None else {"price_per_hour": number * kind.price}
-    split = {"split": ":".join(map(str, counts))} if len(layouts.pools) > 1 else {}
-    return {"kind": kind.name, "instances": number, **split, "gpus": number * kind.gpus, **price, **measured}
 
 
 def _table(

@@ -9,6 +9,7 @@ than one that is not, and the curve has its exact attainment.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -23,13 +24,14 @@ from paceline.planning.asking import Asked, Search
 from paceline.planning.edge import Edge, highest_passing
 from paceline.planning.found import Capacity
 from paceline.planning.loads import InFlight, Load, load_of
-from paceline.planning.measured import Measured, Rule, judged_after, skipped_of
+from paceline.planning.measured import Judge, Judged, Measured, Rule, judged_after, skipped_of
 from paceline.planning.percentiles import judge_of
 from paceline.planning.replays import concurrent, gpus_of, replayed
 from paceline.planning.rounds import Rounds
 from paceline.planning.ties import ties_of, warn_of_ties
 from paceline.policies.vllm import vllm
 from paceline.policy import Policy
+from paceline.result import Result
 from paceline.trace import Trace
 
 __all__ = ["capacity"]
@@ -147,47 +149,25 @@ def capacity(
     criterion = judge_of(slo, target, rule)
     policy = vllm() if policy is None else policy
     traces = [trace] if isinstance(trace, Trace) else list(trace)
+    name = " + ".join(dict.fromkeys(each.name for each in traces))
     load = load_of(traces, between, tolerance)
     closed = isinstance(load, InFlight)
-    if closed and windows != 1:
-        raise ConfigError(
-            f"windows must be 1 where the trace has clients, was {windows}: give several traces"
-        )
     ties = ties_of(traces)
     if not closed:
-        warn_of_ties(ties, target, " + ".join(dict.fromkeys(each.name for each in traces)))
-    whole = tuple(range(len(traces)))
-    parts = _windows(traces, windows)
-    samples = [(len(traces) + index,) for index in range(len(parts))]
+        warn_of_ties(ties, target, name)
+    parts = _windows(traces, windows, closed=closed)
     cut = traces + parts
-    skipped = [0 if closed else skipped_of(each, warmup_s, "capacity()") for each in cut]
-
-    def answer(key: _Key, heed: Heed) -> Measured:
-        case, amount = key
-        outcomes = []
-        for done, index in enumerate(case):
-            heard = _share_of(heed, done, len(case))
-            result = replayed(load.at(cut[index], amount), cluster, policy, heard)
-            judged = judged_after(result, warmup_s) if closed else slice(skipped[index], None)
-            outcomes.append(criterion.sample(result, judged))
-        return criterion.judge(outcomes)
-
-    rounds = Rounds[_Key, Measured](answer, workers=concurrent(policy, workers), report=progress)
-    start = min(max(load.own, load.lowest), load.highest)
-    cases = [whole, *samples]
-
-    def search(case: tuple[int, ...]) -> Search[_Key, Measured, Edge]:
-        return _keyed(case, highest_passing(start, load.lowest, load.highest, tolerance, whole=load.whole))
-
-    edges = rounds.run([search(case) for case in cases])
-    gpus = gpus_of(cluster)
-    edge = edges[0]
-    columns = {at: load.columns(at, rounds.of((whole, at)), gpus) for at in edge.seen}
-    curve = pl.DataFrame([{**columns[at], **criterion.row(rounds.of((whole, at)))} for at in edge.seen])
-    answer_row = {} if edge.passes is None else columns[edge.passes]
+    skipped = None if closed else [skipped_of(each, warmup_s, "capacity()") for each in cut]
+    replays = _Replays(cut, load, cluster, policy, criterion, warmup_s, skipped)
+    rounds = Rounds[_Key, Measured](replays.measured, workers=concurrent(policy, workers), report=progress)
+    whole = tuple(range(len(traces)))
+    cases = [whole, *((index,) for index in range(len(traces), len(cut)))]
+    edge, *others = rounds.run([_searched(case, load, tolerance) for case in cases])
+    rows = {at: replays.row(at, rounds.of((whole, at))) for at in edge.seen}
+    answer = {} if edge.passes is None else rows[edge.passes]
     return Capacity(
-        rate=answer_row.get("rate"),
-        in_flight=answer_row.get("in_flight"),
+        rate=answer.get("rate"),
+        in_flight=answer.get("in_flight"),
         fails_at=edge.fails,
         bound=_bound(edge),
         unit=load.unit,
@@ -196,23 +176,69 @@ def capacity(
         crossings=edge.crossings,
         monotone=edge.monotone,
         highest_pass=max((rate for rate, passes in edge.seen.items() if passes), default=None),
-        curve=curve,
-        samples=_samples(parts, edges[1:], load),
+        curve=pl.DataFrame(list(rows.values())),
+        samples=_samples(parts, others, load),
         slo=slo,
         target=target if isinstance(slo, SLO) else None,
         rule=rule if isinstance(slo, SLO) else None,
         tolerance=tolerance,
-        gpus=gpus,
-        trace=" + ".join(dict.fromkeys(each.name for each in traces)),
+        gpus=gpus_of(cluster),
+        trace=name,
         own=load.own,
         ties=ties,
         policy=policy.name,
     )
 
 
-def _windows(traces: Sequence[Trace], windows: int) -> list[Trace]:
+@dataclass(frozen=True, slots=True)
+class _Replays:
+    """The replays of a search, and how they are judged.
+
+    Attributes
+    ----------
+    traces
+        The traces, and the windows of them.
+    skipped
+        Of each the first so many requests are not judged; None: with clients, those that are sent before
+        ``warmup_s``.
+    """
+
+    traces: Sequence[Trace]
+    load: Load
+    cluster: Cluster
+    policy: Policy
+    criterion: Judge
+    warmup_s: float
+    skipped: Sequence[int] | None
+
+    def measured(self, key: _Key, heed: Heed) -> Measured:
+        """Replay some of the traces at a load."""
+        case, amount = key
+        outcomes = []
+        for done, index in enumerate(case):
+            heard = _share_of(heed, done, len(case))
+            result = replayed(self.load.at(self.traces[index], amount), self.cluster, self.policy, heard)
+            outcomes.append(self.criterion.sample(result, self._judged(result, index)))
+        return self.criterion.judge(outcomes)
+
+    def _judged(self, result: Result, index: int) -> Judged:
+        if self.skipped is None:
+            return judged_after(result, self.warmup_s)
+        return slice(self.skipped[index], None)
+
+    def row(self, amount: float, measured: Measured) -> dict[str, Any]:
+        """Return the row of a load on the curve."""
+        columns = self.load.columns(amount, measured, gpus_of(self.cluster))
+        return {**columns, **self.criterion.row(measured)}
+
+
+def _windows(traces: Sequence[Trace], windows: int, *, closed: bool) -> list[Trace]:
     """Return the traces to search by themselves: each of several, or windows of each."""
     _check.count("windows", windows)
+    if closed and windows != 1:
+        raise ConfigError(
+            f"windows must be 1 where the trace has clients, was {windows}: give several traces"
+        )
     if windows == 1:
         return list(traces) if len(traces) > 1 else []
     cut = []
@@ -230,6 +256,12 @@ def _windows(traces: Sequence[Trace], windows: int) -> list[Trace]:
                 )
             cut.append(trace.window(start, end))
     return cut
+
+
+def _searched(case: tuple[int, ...], load: Load, tolerance: float) -> Search[_Key, Measured, Edge]:
+    """Search for the edge of a case."""
+    start = min(max(load.own, load.lowest), load.highest)
+    return _keyed(case, highest_passing(start, load.lowest, load.highest, tolerance, whole=load.whole))
 
 
 def _keyed(case: tuple[int, ...], search: Search[float, bool, Edge]) -> Search[_Key, Measured, Edge]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from differential.counters import cached_by, carried, carried_by, counters_of, store_of, stores_of, tier_of
+from differential.records import record
 from differential.test_policies import decisions, rows_of_engine, rows_of_reference
 from differential.timelines import timeline_of_engine
 from paceline.testing.reference import policy_sim
@@ -134,6 +135,26 @@ def _decisions(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Fai
             )
             shown = [steps[at] if at < len(steps) else None for steps in (ours, theirs)]
             yield Failure("reference: decisions", f"instance {index}, step {at}: {shown}")
+            return
+        if replica.pipeline is None:
+            yield from _records(replayed, expected, index)
+
+
+def _records(replayed: Replayed, expected: policy_sim.Outcome, index: int) -> Iterator[Failure]:
+    """Compare what the records of steps have beside the decisions."""
+    instance, replica = replayed.case.config["instances"][index], expected.replicas[index]
+    layered = any(stage["kind"] == "layered" for stage in instance["scheduler"]["stages"])
+    for ours, step, row in zip(replayed.decisions[index], replica.formed_steps, replica.steps, strict=False):
+        theirs = record(step, row)
+        left_out = {"ticks", "drafted"} if step.ended is None else set()
+        if not instance.get("speculation"):
+            left_out |= {"drafted"}
+        if layered:
+            # The reference has the groups behind the first one of a prompt continue it.
+            left_out |= {"scheduled"}
+        differ = {name: (ours.get(name), value) for name, value in theirs.items() if ours.get(name) != value}
+        if differ.keys() - left_out:
+            yield Failure("reference: records", f"instance {index}: {differ}")
             return
 
 
