@@ -88,7 +88,7 @@ class Replayed:
 
     @cached_property
     def accounts(self) -> dict[str, bytes]:
-        """Roles that changed and gauges; if decisions are recorded, steps, transfers and copies of tiers."""
+        """Roles that changed and gauges; where decisions are recorded, steps, transfers and tier copies."""
         outcome = self.outcome
         found = {"flips": bytes(outcome.flips), "gauges": outcome.watched.tobytes()}
         if self.record:
