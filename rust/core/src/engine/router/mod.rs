@@ -236,7 +236,7 @@ impl Router {
             return Ok(Decision::of(self.fewest(rule, asked, cluster, now)));
         }
         let view = RequestView::arriving(RequestNumber(row as u32), now, cluster.trace());
-        self.decide(rule, &Asking { view: &view, place: None }, cluster, now)
+        self.ask(rule, &Asking { view: &view, place: None }, None, cluster, now)
     }
 
     /// The instance that a rule picks for a request that arrives, whose prompt an instance is to compute: (row, that
@@ -250,18 +250,7 @@ impl Router {
         now: Ticks,
     ) -> Result<Option<usize>, Error> {
         let view = RequestView::arriving(RequestNumber(row as u32), now, cluster.trace());
-        let asking = Asking { view: &view, place: None };
-        let router = cluster.known().router_of(row);
-        let mut books = self.desks[router].books.take();
-        if let Some(books) = &mut books {
-            books.catch_up(cluster, now);
-            books.look_up(row as u32, cluster.trace());
-        }
-        let mut view = RouterView::of_request(cluster, &asking, now).with_books(books.as_deref());
-        view.set_prefill(prefill);
-        let decision = self.choose(rule, &mut view);
-        self.desks[router].books = books;
-        Ok(decision?.picked())
+        Ok(self.ask(rule, &Asking { view: &view, place: None }, Some(prefill), cluster, now)?.picked())
     }
 
     /// The instance that a rule picks for a request on an instance.
@@ -272,15 +261,17 @@ impl Router {
         cluster: &mut Cluster,
         now: Ticks,
     ) -> Result<Option<usize>, Error> {
-        Ok(self.decide(rule, request, cluster, now)?.picked())
+        Ok(self.ask(rule, request, None, cluster, now)?.picked())
     }
 
-    /// The decision of a rule about a request.
+    /// The decision of a rule about a request; `prefill`: the instance that is to compute its prompt, where the rule picks the
+    /// one on which it decodes.
     #[inline(never)]
-    fn decide(
+    fn ask(
         &mut self,
         rule: &Rule,
         request: &Asking,
+        prefill: Option<usize>,
         cluster: &mut Cluster,
         now: Ticks,
     ) -> Result<Decision, Error> {
@@ -292,6 +283,10 @@ impl Router {
             books.look_up(request.view.request.0, cluster.trace());
         }
         let mut view = RouterView::of_request(cluster, request, now).with_books(books.as_deref());
+        if let Some(prefill) = prefill {
+            rare();
+            view.set_prefill(prefill);
+        }
         let decision = self.choose_and_record(rule, &mut view);
         if books.is_some() {
             rare();
