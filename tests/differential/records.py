@@ -19,7 +19,8 @@ def record(step: Step, row: list[Any]) -> dict[str, Any]:
         "drafted": [drafted(step, entry) for entry in scheduled],
         "preempted": preempted,
         "copied": copied,
-        "group": None if step.group is None else list(step.group),
+        # A batch that is preempted as the step is formed leaves decodes, which run in all layers alike.
+        "group": list(step.group) if step.group and {*parts.values()} != {"decode"} else None,
         "free_blocks": free,
     }
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from mutation.near import near
 from paceline.conformance import DecisionLog, read_log
 from paceline.conformance import check as check_log
 from paceline.errors import NoProgressError, PacelineError
 from search import check, guard, mechanisms
 from search.case import Case, draw
 from search.draw.source import Source
+from search.near import near
 from search.oracle import outside, progress, reference, streaming
 from search.oracle.replayed import Replayed
 

@@ -9,7 +9,6 @@ from search.brief import brief
 from search.case import Case
 from search.counts import LOOKED_AT
 from search.mechanisms import drawn
-from search.pairs import draw
 from search.process import Worker
 from search.searching import Found
 from search.shrink import shrink
@@ -44,7 +43,7 @@ def suspects(found: Found, kind: str, most: int = 6) -> str:
     """Return the mechanisms that are more frequent in the cases of a kind than in all."""
     numbers = set(found.kinds[kind])
     accepted = max(found.counts.accepted, 1)
-    counts = Counter(name for number in numbers for name in drawn(draw(found.seed, number)))
+    counts = Counter(name for number in numbers for name in drawn(found.cases[number]))
     share = {name: count / len(numbers) for name, count in counts.items()}
     usual = {name: max(found.counts.drawn[name], 1) / accepted for name in counts}
     ranked = sorted(counts, key=lambda name: share[name] * (1 - usual[name]) ** 4, reverse=True)
@@ -63,7 +62,7 @@ def smallest(
                 failures, _ = worker.check(case, number)
                 return bool(failures) and failures[0][0] == kind
 
-            case = draw(found.seed, number)
+            case = found.cases[number]
             if not fails(case):
                 print(f"  case {found.seed}:{number} passes with more time", flush=True)
                 continue

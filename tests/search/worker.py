@@ -16,7 +16,7 @@ from search import guard, mechanisms
 from search.case import Case
 from search.check import Verdict, check
 from search.counts import Counts
-from search.pairs import draw
+from search.drawing import Drawing
 
 SECONDS = 2.0
 """Processor time for one of many cases; a case that takes longer is checked again by itself."""
@@ -39,22 +39,23 @@ def main() -> None:
 
 def _run(answers: Any, seed: int, start: int, stride: int, seconds: float, avoid: list[str]) -> None:
     """Check every ``stride``-th case until the time is up."""
-    deadline = time.monotonic() + seconds
+    deadline, drawing = time.monotonic() + seconds, Drawing(seed)
     counts, number, last = Counts(), start, 0.0
     while (now := time.monotonic()) < deadline:
         if now - last > 1.0:
             _say(answers, next=number, counts=counts.given())
             counts, last = Counts(), now
-        case = draw(seed, number)
+        case = drawing.draw(number)
         if avoid and not mechanisms.drawn(case).isdisjoint(avoid):
             number += stride
             continue
-        answers.write(f'{{"at":{number}}}\n')
-        answers.flush()
+        _say(answers, at=number, case=base64.b64encode(case.to_json()).decode())
         verdict = check(case, number=number, seconds=SECONDS)
         counts.add(verdict)
         if verdict.failures:
             _say(answers, number=number, **_shown(verdict))
+        else:
+            drawing.note(case, verdict.exercised)
         number += stride
     _say(answers, next=number, counts=counts.given())
     _say(answers, done=True, next=number)

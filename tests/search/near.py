@@ -1,7 +1,7 @@
 """Cases near others: alike in all but a few places.
 
-Where a mutant makes a difference only as a certain number of blocks or tokens is just reached, few drawn
-cases notice it. One that runs the changed code is often a step away from one that does.
+Where a defect or a mutant makes a difference only as a certain number of blocks or tokens is just reached,
+few drawn cases notice it. One that runs the code in question is often a step away from one that does.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from search.draw.source import Source
 
 SMALL = 1000
 """Numbers below this count requests, tokens, blocks and steps, or are ticks of a case whose unit is one."""
+UNITS = 10**4
+"""Two parts that differ by more than this are of cases whose times have different units."""
 
 
 def near(case: Case, other: Case, source: Source) -> Case:
@@ -32,6 +34,13 @@ def _values(part: Any, kind: type) -> Iterator[tuple[Any, Any]]:
             yield part, name
         elif isinstance(value, dict | list):
             yield from _values(value, kind)
+
+
+def _numbers(part: Any) -> Iterator[int]:
+    if isinstance(part, dict | list):
+        yield from (inside[name] for inside, name in _values(part, int))
+    elif type(part) is int:
+        yield part
 
 
 def _number(config: dict[str, Any], rows: list[dict[str, Any]], other: Case, source: Source) -> None:
@@ -69,7 +78,10 @@ def _part(config: dict[str, Any], rows: list[dict[str, Any]], other: Case, sourc
     if source.chance(0.7):
         instance, of = instance["scheduler"], of["scheduler"]
     name = source.pick(sorted(of))
-    instance[name] = copy.deepcopy(of[name])
+    sizes = sorted(max(_numbers(one.get(name)), default=0) for one in (instance, of))
+    # Ticks among those of another unit: a step might take no time, or a replay have as many steps as ticks.
+    if sizes[1] <= UNITS * max(sizes[0], 1):
+        instance[name] = copy.deepcopy(of[name])
 
 
 def _moment(config: dict[str, Any], rows: list[dict[str, Any]], other: Case, source: Source) -> None:
@@ -96,8 +108,13 @@ def _request(config: dict[str, Any], rows: list[dict[str, Any]], other: Case, so
     at = source.whole(0, len(rows) - 1)
     if len(rows) > 1 and source.chance(0.5):
         del rows[at]
+        places = {row: row - (row > at) for row in range(len(rows) + 1) if row != at}
     else:
         rows.insert(at, copy.deepcopy(rows[at]))
+        places = {row: row + (row >= at) for row in range(len(rows) - 1)}
+    for row in rows:
+        if row.get("parents"):
+            row["parents"] = [places[parent] for parent in row["parents"] if parent in places]
 
 
 Change = Callable[[dict[str, Any], list[dict[str, Any]], Case, Source], None]
