@@ -53,6 +53,8 @@ def drawn(seed: int, count: int, wanted: Set[frozenset[str]]) -> Iterator[Furthe
     missing = Counter(dict.fromkeys(wanted, EACH))
     first = count * (1 + MORE)
     for number in range(first, first + DRAWS):
+        if not missing:
+            break
         known = Further(f"case {seed}:{number}", draw(seed, number), number)
         several = [one for one in missing if one <= known.mechanisms]
         missing -= Counter(several)

@@ -49,6 +49,11 @@ class Known(ABC):
     name: str
     size: int
 
+    @property
+    def mechanisms(self) -> set[str]:
+        """Those in its configuration, as far as they are counted."""
+        return set()
+
     @abstractmethod
     def outcome(self) -> tuple[str, int]:
         """Replay it, and return its outcome in brief: the result, and how many events it took."""
@@ -152,6 +157,11 @@ class Logged(Known):
 
     def __init__(self, name: str, log: DecisionLog, leap: bool) -> None:
         self.name, self._log, self._leap, self.size = name, log, leap, len(log.steps)
+
+    @property
+    def mechanisms(self) -> set[str]:
+        """The scheduler whose log it is."""
+        return {f"log: {self._log.kind}"}
 
     def outcome(self) -> tuple[str, int]:
         return str(check_log(self._log, leap=self._leap)), 0

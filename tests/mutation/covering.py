@@ -10,7 +10,7 @@ import resource
 import signal
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from paceline import _fork
 MEMORY = 2 << 30
 SHORTEST_S = 0.4
 ENTERED = 2
+VARIED = 500
 LONGER = 8
 """A replay hangs after this many times the processor time without a mutant."""
 
@@ -109,7 +110,8 @@ class Replay:
 class Replays:
     """Asks replays about mutants: first those that noticed other mutants of the same function.
 
-    Of the others, every second one reaches the most mutants of the same file.
+    Of the others, every second one reaches the most mutants of the same file; the rest have all mechanisms,
+    if so many can.
 
     Attributes
     ----------
@@ -127,6 +129,7 @@ class Replays:
         self._engine, self._places = engine, places
         self._replays: list[Replay] = []
         self._names: list[str] = []
+        self._varied: list[int] = []
         # By mutant: the replays that reach it and have not been asked about it.
         self._reaching: dict[int, list[int]] = {number: [] for number in places}
         # Those that have been asked about it.
@@ -166,19 +169,37 @@ class Replays:
         self._names.append(known.name)
         self.ran += 1
 
+    def ask_all(self, mutants: Mapping[int, Found], names: Set[str]) -> None:
+        """Ask all of these replays about each mutant that is not noticed yet and that they reach."""
+        for at, name in enumerate(self._names):
+            if name in names:
+                numbers = [number for number in mutants if at in self._reaching[number]]
+                self._ask_one(at, numbers, mutants)
+
     def ask(self, mutants: Mapping[int, Found], most: int) -> None:
         """Ask about each mutant that is not noticed yet until ``most`` replays have been asked."""
+        self._ask_each(mutants, {number: most - found.ran for number, found in mutants.items()})
+
+    def ask_more(self, mutants: Mapping[int, Found], more: int) -> None:
+        """Ask so many more replays about each mutant that is not noticed yet."""
+        self._ask_each(mutants, dict.fromkeys(mutants, more))
+
+    def _ask_each(self, mutants: Mapping[int, Found], counts: Mapping[int, int]) -> None:
+        self._varied = varied([replay.known.mechanisms for replay in self._replays])
         planned: dict[int, list[int]] = defaultdict(list)
         for number, found in mutants.items():
             if found.killed is None:
-                for at in self._chosen(number, most - found.ran):
+                for at in self._chosen(number, counts[number]):
                     planned[at].append(number)
         for at in sorted(planned):
-            asked = [number for number in planned[at] if mutants[number].killed is None]
-            for number in asked:
-                self._reaching[number].remove(at)
-                self._asked[number].append(at)
-            self._ask(at, asked, mutants)
+            self._ask_one(at, planned[at], mutants)
+
+    def _ask_one(self, at: int, numbers: Iterable[int], mutants: Mapping[int, Found]) -> None:
+        asked = [number for number in numbers if mutants[number].killed is None]
+        for number in asked:
+            self._reaching[number].remove(at)
+            self._asked[number].append(at)
+        self._ask(at, asked, mutants)
 
     def others(self, places: Mapping[int, str]) -> Replays:
         """Return what asks other replays about these mutants."""
@@ -216,9 +237,8 @@ class Replays:
         if more >= len(others):
             return noticed[:count] + others
         near = sorted(others, key=lambda at: self._nearness(number, at))[: more // 2]
-        others = sorted({*others}.difference(near))
-        more -= len(near)
-        return noticed[:count] + near + [others[len(others) * at // more] for at in range(more)]
+        others = {*others}.difference(near)
+        return noticed[:count] + near + [at for at in self._varied if at in others][: more - len(near)]
 
     def _nearness(self, number: int, at: int) -> tuple[bool, int, int]:
         """Sort what reaches a mutant: first that which runs the most around it."""
@@ -307,6 +327,26 @@ class Replays:
             status = 0
         finally:
             os._exit(status)
+
+
+def varied(several: Sequence[Set[str]]) -> list[int]:
+    """Return the places of sets in an order in which the first ones have all that any of them has, if few do.
+
+    The next ones have all of it again.
+    """
+    bits = {name: 1 << at for at, name in enumerate(sorted(set().union(*several)))}
+    masks = {at: sum(bits[name] for name in each) for at, each in enumerate(several)}
+    order: list[int] = []
+    missing = 0
+    while masks and len(order) < VARIED:
+        if missing == 0:
+            missing = (1 << len(bits)) - 1
+        best = max(masks, key=lambda at: ((masks[at] & missing).bit_count(), -at))
+        missing = missing & ~masks[best] if masks[best] & missing else 0
+        order.append(best)
+        if masks.pop(best) == 0:
+            break
+    return order + sorted(masks)
 
 
 def _compared(known: Known, outcome: tuple[str, int]) -> dict[str, Any]:

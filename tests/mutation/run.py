@@ -18,7 +18,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ CHILDREN = 6
 GENERATIONS = 2
 """Of each mutant that is left: replays that reach it, cases near each of these, and how often."""
 ALIKE = 60
-"""Replays of each mutant that is left, before, among them further draws that are like those that reach it."""
+"""Replays of each mutant that is left, before: among them further draws that are like those that reach it."""
 TESTS_AFTER = 3
 """Replays of each mutant before the core's tests are run with it."""
 
@@ -86,39 +86,39 @@ def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[st
         left = sum(one.killed is None for one in found.values())
         _say(started, f"{left} mutants are left after {most} replays of each, {replays.asked} in all")
         _save(given.results, before, chosen, found)
-    _ask_further(replays, chosen, found, given, started)
+    for said in _ask_further(replays, chosen, found, given):
+        _say(started, said)
+        _save(given.results, before, chosen, found)
     return _save(given.results, before, chosen, found)
 
 
 def _ask_further(
-    replays: Replays,
-    chosen: Sequence[Mutant],
-    found: Mapping[int, Any],
-    given: argparse.Namespace,
-    started: float,
-) -> None:
-    """Ask further draws, and cases near others, about the mutants that are left without a reason."""
-    from mutation import alike
+    replays: Replays, chosen: Sequence[Mutant], found: Mapping[int, Any], given: argparse.Namespace
+) -> Iterator[str]:
+    """Ask all found cases, further draws and cases near others about the mutants left without a reason.
 
-    most, left = given.most + ALIKE, _unexplained(chosen, found)
+    Yields what was done.
+    """
+    from mutation import alike, cases
+
+    left = _unexplained(chosen, found)
+    replays.ask_all({number: found[number] for number in left}, {one.name for one in cases.found()})
+    left = _unexplained(chosen, found)
+    yield f"{len(left)} are left after all cases that the search once found"
     wanted = alike.wanted((_checked(replays.reaching(one)) for one in left), _checked(replays.all()))
     for known in alike.drawn(given.seed, given.cases, wanted):
         replays.add(known)
-    replays.ask({number: found[number] for number in left}, most)
-    count = sum(found[number].killed is None for number in left)
-    _say(started, f"{count} of {len(left)} are left after {replays.asked} replays of {replays.ran} draws")
+    replays.ask_more({number: found[number] for number in left}, ALIKE)
+    left = _unexplained(chosen, found)
+    yield f"{len(left)} are left after {replays.asked} replays of {replays.ran} draws"
     left_out = [*replays.left_out]
     for _ in range(GENERATIONS):
-        most, left = most + PARENTS * CHILDREN, _unexplained(chosen, found)
         replays = _near(replays, left)
-        replays.ask({number: found[number] for number in left}, most)
-        count = sum(found[number].killed is None for number in left)
-        _say(
-            started,
-            f"{count} of {len(left)} are left after {replays.asked} replays of {replays.ran} near cases",
-        )
+        replays.ask_more({number: found[number] for number in left}, PARENTS * CHILDREN)
+        left = _unexplained(chosen, found)
+        yield f"{len(left)} are left after {replays.asked} replays of {replays.ran} near cases"
         left_out += replays.left_out
-    _say(started, f"left out, as the unchanged engine fails: {', '.join(left_out) or 'none'}")
+    yield f"left out, as the unchanged engine fails: {', '.join(left_out) or 'none'}"
 
 
 def _checked(several: Iterable[Known]) -> list[Checked]:

@@ -189,8 +189,7 @@ def test_replays_that_reach_more_of_the_file_are_asked_before_others() -> None:
     several = {"a": {1, 4, 5}, "b": {1, 4}, "c": {1, 3}, "d": {1, 2}, "e": {1, 2, 3}}
     replays = replays_of(*((name, reaches, set()) for name, reaches in several.items()))
     replays.ask({1: found[1]}, 3)
-    # The other two are spread over the rest.
-    assert [name for name, _ in asked] == ["a", "c", "e"]
+    assert [name for name, _ in asked] == ["a", "b", "e"]
 
 
 def test_replays_in_which_a_function_gets_past_its_conditions_are_asked_before_others() -> None:
@@ -233,6 +232,12 @@ def test_replays_that_reach_a_mutant_or_its_function_are_those_asked_or_not() ->
         assert [known.name for known in replays.reaching(number)] == names
 
 
+def test_replays_are_asked_in_an_order_in_which_the_first_ones_have_all_mechanisms() -> None:
+    several = [{"tier"}, {"tier", "store"}, {"pace"}, set(), {"store"}, {"tier", "store", "pace"}, {"until"}]
+    assert covering.varied(several) == [5, 6, 1, 2, 0, 4, 3]
+    assert covering.varied([set(), set()]) == [0, 1]
+
+
 def test_what_sets_cases_apart_is_what_nearly_all_of_them_have_and_few_others() -> None:
     several = [{"tier", "store", "model"}] * 9 + [{"tier", "store", "until"}]
     others = [{"tier"}] * 50 + [{"tier", "store"}] * 10 + [{"store"}] * 10 + [{"tier", "until"}] * 50
@@ -243,7 +248,7 @@ def test_what_sets_cases_apart_is_what_nearly_all_of_them_have_and_few_others() 
 
 
 def test_further_draws_follow_the_others_and_have_all_of_a_set_of_mechanisms() -> None:
-    wanted = frozenset({"handover", "speculation"})
+    wanted = frozenset({"handover", "reasoning"})
     several = list(alike.drawn(15, 4, {wanted}))
     assert len(several) == alike.EACH
     assert all(wanted <= one.mechanisms for one in several)

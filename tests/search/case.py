@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from search.draw import workload
+from search.draw import routers, workload
 from search.draw.clients import cancels, clients
 from search.draw.cluster import cluster
 from search.draw.source import Source
@@ -136,4 +136,6 @@ def draw(seed: int, number: int | str) -> Case:
         config["clients"] = clients(source, rows)
     if source.chance(0.2) and not config.get("stores"):
         cancels(source, rows)
+    if routers.may_relay(config) and source.chance(0.4):
+        config["routers"]["relay"] = routers.relay(source, config["routers"]["report_every"])
     return Case(rows, config, size)

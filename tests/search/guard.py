@@ -49,13 +49,14 @@ def _address_space() -> int:
 @contextmanager
 def limit(seconds: float) -> Iterator[None]:
     """Bound the processor time of what runs inside."""
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + HARD_S, hard))
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
 
 
 def last_panic() -> str:

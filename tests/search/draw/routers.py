@@ -18,6 +18,24 @@ def routers(source: Source, *, holds: bool) -> Wire:
     }
 
 
+def relay(source: Source, every: int) -> Wire:
+    """Draw how instances tell a relay, which publishes every so many ticks at least."""
+    return {
+        "gap": min(source.pick((0, source.ticks(1, 60))), every),
+        "unit": source.pick((1, source.ticks(1, 10))),
+        "before": source.chance(0.5),
+        "copies": source.maybe(0.4, lambda: source.ticks(1, 60)),
+    }
+
+
+def may_relay(config: Wire) -> bool:
+    """Return whether instances may report to a relay: they have no tiers, and step together or not at all."""
+    groups = config["lockstep"] or []
+    together = all(len(group["members"]) == len(config["instances"]) for group in groups)
+    reports = (config.get("routers") or {}).get("report_every") is not None
+    return reports and together and not any(one.get("tier") for one in config["instances"])
+
+
 def holding(source: Source, rule: Wire, *, sessions: bool) -> Wire:
     """Return a rule for arrivals that holds a request where no other rule picks an instance."""
     blocks = source.pick(BLOCKS if sessions else BLOCKS[:2])

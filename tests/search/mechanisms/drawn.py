@@ -288,6 +288,9 @@ def _of_requests(case: Case) -> Iterator[str]:
         yield "prefix ids"
     if any("session" in row for row in rows):
         yield "sessions"
+    for name in ("cancel_after", "cancel_tokens"):
+        if any(row.get(name) is not None for row in rows):
+            yield f"cancels: {name}"
     yield from _of_clients(case)
 
 

@@ -71,8 +71,16 @@ def _routers(wire: Wire | None) -> Wire:
     every, gives_up = (
         None if wire[name] is None else wire[name] / TICKS_PER_S for name in ("report_every", "give_up_after")
     )
-    reports = None if every is None else Reports(every=every)
+    reports = None if every is None else Reports(every=every, **_relay(wire.get("relay")))
     return {"routers": wire["count"], "reports": reports, "give_up_after": gives_up, "seed": wire["seed"]}
+
+
+def _relay(wire: Wire | None) -> Wire:
+    if wire is None:
+        return {}
+    times = {"gap": wire["gap"] or None, "unit": wire["unit"], "whole_steps": wire["copies"]}
+    told = {name: None if ticks is None else ticks / TICKS_PER_S for name, ticks in times.items()}
+    return {**told, "on_change": "around" if wire["before"] else "after"}
 
 
 def _handover(wire: Wire) -> Handover:

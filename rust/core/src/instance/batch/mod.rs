@@ -58,8 +58,6 @@ pub(crate) struct Chunk {
 pub(crate) struct Dropped {
     /// Its tokens; 0 if the request had none in the step.
     pub(crate) tokens: u32,
-    /// How many of them were drafts.
-    pub(crate) drafts: u32,
     pub(crate) part: Part,
     /// Whether it was in the batch between two groups of layers.
     pub(crate) layered: bool,
@@ -257,11 +255,11 @@ impl Batch {
             Some(at) => (Some(self.chunks.remove(at)), false),
             None => (self.layers.remove(slot), true),
         };
-        let (tokens, drafts) = chunk.map_or((0, 0), |chunk| (chunk.tokens, chunk.drafts));
+        let tokens = chunk.map_or(0, |chunk| chunk.tokens);
         let part = chunk.map_or(Part::Chunk, |chunk| chunk.part);
         self.outside.retain(|&other| other != slot);
         self.outside_kv -= u64::from(requests[slot].computed + tokens);
-        Dropped { tokens, drafts, part, layered }
+        Dropped { tokens, part, layered }
     }
 
     /// Removes a member of the decode set. `now`: when the set's latest step ended,

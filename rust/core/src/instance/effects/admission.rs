@@ -35,7 +35,8 @@ impl Effects<'_> {
             0
         } else {
             self.admit_with_kv(slot, offer, joins);
-            if candidate.phase.holds_kv() && self.on.kv.gpu().is_tree() {
+            // Beside a tree, other requests with KV are swapped in, or refused.
+            if self.on.kv.gpu().is_tree() {
                 rare();
                 self.insert_received(slot);
             }

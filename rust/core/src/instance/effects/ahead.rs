@@ -69,9 +69,8 @@ impl Instance {
             settings.blocks_for(state.computed + tokens + 1).saturating_sub(state.blocks.count())
         };
         let needed: u64 = decodes.map(needed).sum();
-        let spare = u64::from(settings.scheduler.spare_block);
         let received = if self.resumes_as_accepted() { self.transfers.received() } else { 0 };
-        needed + received + self.batch.decode_set().blocks_for_next() + spare > self.kv.free()
+        needed + received + self.batch.decode_set().blocks_for_next() > self.kv.free()
     }
 }
 
@@ -138,22 +137,6 @@ impl Effects<'_> {
         if let Some(unseen) = &mut self.on.unseen {
             rare();
             unseen.note(slot, Outcome { yielded: 1, given_up: 0 });
-        }
-    }
-
-    /// Makes the outcome of the latest step known for a request that leaves with its KV.
-    pub(super) fn learn_outcome(&mut self, slot: Slot) {
-        if self.on.unseen_outcome(slot) == Outcome::default() {
-            return;
-        }
-        // What it has computed is inserted in a tree as if it had stayed.
-        if let Some(unseen) = &mut self.on.unseen {
-            unseen.forget(slot);
-            unseen.pending.remove(slot);
-        }
-        if self.on.speculator.is_some() {
-            let state = &mut self.on.requests[slot];
-            self.on.kv.gpu_mut().register(state.owner(), state.computed, &mut state.blocks);
         }
     }
 

@@ -12,7 +12,7 @@ impl Effects<'_> {
         self.apply_listed(now);
         self.count_standstill(now);
         self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
-        self.halt_pipeline(now);
+        self.count_pipeline(now);
         let mut latest = now;
         if !self.on.run.is_idle() {
             let run = self.on.run.end();

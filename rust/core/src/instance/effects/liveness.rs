@@ -31,10 +31,11 @@ impl Effects<'_> {
     fn check_liveness(&mut self, now: Ticks) -> Result<(), Error> {
         let held = self.on.settings.blocks.saturating_add(self.on.kv.cpu().capacity());
         let held = held.saturating_mul(u64::from(self.on.settings.block.tokens()));
-        let tokens = self.on.observers.load.outstanding_tokens().min(held);
-        let together = (self.queued() + self.admitted()).min(self.on.settings.scheduler.max_num_seqs).max(2);
+        let tokens = (self.on.observers.load.outstanding_tokens(), held);
+        let seats = self.on.settings.scheduler.max_num_seqs;
+        let most = most_steps(tokens, (self.queued(), self.admitted()), seats);
         let quantum = self.on.ranking.as_deref().map_or(0, Ranking::longest_quantum);
-        if !self.on.observers.liveness.is_over(tokens.saturating_mul(together), quantum, now) {
+        if !self.on.observers.liveness.is_over(most, quantum, now) {
             return Ok(());
         }
         let (formed, since) = self.on.observers.liveness.without_token();
@@ -71,6 +72,12 @@ impl Instance {
     }
 }
 
+/// The steps that requests may take to a token: they lack `tokens`, of which memory holds `held`; so many are `queued` and
+/// `admitted`, and run in at most `seats`. Ranks may reorder them once for each, and at least two take turns.
+fn most_steps((tokens, held): (u64, u64), (queued, admitted): (u64, u64), seats: u64) -> u64 {
+    tokens.min(held).saturating_mul((queued + admitted).min(seats).max(2))
+}
+
 /// A moment in seconds.
 fn seconds_of(moment: Ticks) -> f64 {
     moment as f64 / TICKS_PER_SECOND as f64
@@ -79,6 +86,15 @@ fn seconds_of(moment: Ticks) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_take_as_many_steps_as_the_tokens_that_memory_holds_of_each_that_runs() {
+        assert_eq!(most_steps((100, 40), (2, 3), 8), 40 * 5, "memory holds 40 tokens at a time");
+        assert_eq!(most_steps((30, 40), (2, 3), 8), 30 * 5, "they lack 30 tokens");
+        assert_eq!(most_steps((30, 40), (2, 3), 4), 30 * 4, "four run at a time");
+        assert_eq!(most_steps((30, 40), (0, 1), 4), 30 * 2, "a request by itself");
+        assert_eq!(most_steps((u64::MAX, u64::MAX), (2, 3), 8), u64::MAX);
+    }
 
     #[test]
     fn moments_are_told_in_seconds() {

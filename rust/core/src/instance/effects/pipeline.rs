@@ -135,15 +135,6 @@ impl Effects<'_> {
         self.on.completed.push((self.on.requests[slot].seq, slot));
     }
 
-    /// Ends the batches that leave the pipeline at `now`, whose requests may have left before, and counts the time of the
-    /// others until then.
-    pub(super) fn halt_pipeline(&mut self, now: Ticks) {
-        while self.run.pipeline().and_then(Pipeline::next_end).is_some_and(|end| end <= now) {
-            self.leave_pipeline(now);
-        }
-        self.count_pipeline(now);
-    }
-
     /// Counts the time up to `now` in which batches were under way.
     pub(super) fn count_pipeline(&mut self, now: Ticks) {
         let ticks = self.on.run.pipeline_mut().map_or(0, |pipeline| pipeline.count(now));

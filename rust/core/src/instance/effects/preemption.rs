@@ -59,9 +59,7 @@ impl Effects<'_> {
         } else {
             let dropped = self.on.batch.remove(slot, &self.on.requests);
             let free_of_charge = dropped.layered && !new_batch || dropped.part == Part::Decode && !charged;
-            if known {
-                self.on.requests[slot].computed += dropped.tokens - dropped.drafts;
-            }
+            // What a chunk computes is known since it was scheduled.
             (dropped.tokens, !free_of_charge)
         };
         self.release_preempted(slot, phase != Phase::Prefilling, now);

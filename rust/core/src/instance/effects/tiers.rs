@@ -159,9 +159,9 @@ impl Effects<'_> {
         let runs = !self.on.run.is_idle();
         let Some(tier) = self.on.tiers.chunks.as_deref_mut() else { return };
         let state = &mut self.on.requests[slot];
-        if matches!(state.phase, Phase::Loading | Phase::Loaded) {
-            let at = if state.phase == Phase::Loading { Tier::Loading } else { Tier::Loaded };
-            self.on.kv.leave(at, state.computed, &state.blocks);
+        let loads = matches!(state.phase, Phase::Loading | Phase::Loaded);
+        if let Some(at) = state.residency().filter(|_| loads) {
+            self.on.kv.leave(at.tier, state.computed, &state.blocks);
             state.computed = tier.cancel_load(slot, state.computed);
         } else if state.blocks.count() == 0 {
             // Its KV was on no GPU.

@@ -170,7 +170,7 @@ impl Stages<'_> {
         if !self.effects.settings.scheduler.drop_unseen || self.reserves_for_accepted() {
             return 0;
         }
-        self.blocks_of_decodes() + u64::from(self.effects.settings.scheduler.spare_block)
+        self.blocks_of_decodes()
     }
 
     /// Blocks of the requests that were accepted and not admitted since.

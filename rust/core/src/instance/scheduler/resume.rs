@@ -309,8 +309,7 @@ impl Stages<'_> {
         let outside = outside + if past_end { self.effects.queues.ahead().seats() } else { 0 };
         let received = if self.effects.resumes_as_accepted() { self.effects.transfers.received() } else { 0 };
         let outside = outside + received;
-        let spare = u64::from(self.effects.settings.scheduler.spare_block);
-        batch.decode_set().blocks_for(2) + outside + spare > self.effects.kv.free()
+        batch.decode_set().blocks_for(2) + outside > self.effects.kv.free()
     }
 
     /// Moves members of the decode set that were not reached, from the `from`th request
