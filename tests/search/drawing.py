@@ -6,10 +6,10 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Collection
 from pathlib import Path
 
-from search import pairs
 from search.case import Case
 from search.draw.source import Source
 from search.near import near
+from search.pairs import Pairs
 
 FOUND = Path(__file__).parent / "found"
 NEAR = 0.6
@@ -32,7 +32,7 @@ class Drawing:
     """
 
     def __init__(self, seed: int) -> None:
-        self._seed = seed
+        self._seed, self._pairs = seed, Pairs(seed)
         paths = sorted(FOUND.glob("*.json"))
         # A case that is refused has no meaning, nor do most of those near it.
         texts = [path.read_bytes() for path in paths if not path.stem.startswith("refused")]
@@ -44,7 +44,7 @@ class Drawing:
         """Return the next case, and draw it from a source of this number."""
         source = Source(f"{self._seed}:{number}: near")
         if not source.chance(NEAR):
-            return pairs.draw(self._seed, number)
+            return self._pairs.draw(number)
         return near(self._parent(source), self._parent(source), source)
 
     def note(self, case: Case, exercised: Collection[str]) -> None:

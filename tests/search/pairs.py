@@ -39,15 +39,41 @@ MECHANISMS = (
 PAIRS = tuple(combinations(MECHANISMS, 2))
 TRIES = 100
 """The most draws for a case: some pairs exclude each other, and the last draw is the case."""
+KEPT = 5000
+"""The latest draws of which another may be a case later."""
 
 
-def draw(seed: int, number: int) -> Case:
-    """Draw a case: the same for the same seed and number."""
-    if number % 2 == 0:
-        return case.draw(seed, number)
-    pair = set(Source(f"{seed}:{number}: pair").pick(PAIRS))
-    for attempt in range(TRIES):
-        found = case.draw(seed, f"{number}:{attempt}")
-        if pair <= drawn(found):
-            break
-    return found
+class Pairs:
+    """Draws cases, every second one with a pair of mechanisms.
+
+    Parameters
+    ----------
+    seed
+        Another seed draws other cases.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._unused: dict[str, set[str]] = {}
+
+    def draw(self, number: int) -> Case:
+        """Draw a case: the same for the same seed and numbers so far."""
+        if number % 2 == 0:
+            return case.draw(self._seed, number)
+        pair = set(Source(f"{self._seed}:{number}: pair").pick(PAIRS))
+        # To draw one takes a millisecond, as long as to look at thousands that did not have the pairs before.
+        for name, mechanisms in self._unused.items():
+            if pair <= mechanisms:
+                del self._unused[name]
+                return case.draw(self._seed, name)
+        for attempt in range(TRIES):
+            name = f"{number}:{attempt}"
+            found = case.draw(self._seed, name)
+            mechanisms = drawn(found)
+            if pair <= mechanisms:
+                break
+            self._unused[name] = mechanisms
+        self._unused.pop(name, None)
+        while len(self._unused) > KEPT:
+            del self._unused[next(iter(self._unused))]
+        return found

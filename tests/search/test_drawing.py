@@ -8,6 +8,7 @@ from search.case import Case, draw
 from search.draw.source import Source
 from search.drawing import Drawing
 from search.near import near
+from search.pairs import Pairs
 
 
 def _with_parents() -> Case:
@@ -45,6 +46,14 @@ def test_the_same_notes_give_the_same_cases() -> None:
         return cases
 
     assert drawn() == drawn()
+
+
+def test_no_draw_is_two_cases() -> None:
+    pairs = Pairs(7)
+    texts = [pairs.draw(number).to_json() for number in range(80)]
+    assert len(set(texts)) == 80
+    again = Pairs(7)
+    assert [again.draw(number).to_json() for number in range(80)] == texts
 
 
 @pytest.mark.parametrize("rare", [True, False])
