@@ -180,12 +180,9 @@ impl Cluster {
     }
 
     /// The columns and counters of the instances.
-    pub(in crate::engine) fn into_recorded(mut self, end: Ticks) -> Recorded {
+    pub(in crate::engine) fn into_recorded(mut self) -> Recorded {
         let stats = self.instances.iter().map(Instance::stats).collect();
         let stores: BTreeMap<_, _> = self.instances.iter().filter_map(Instance::store_stats).collect();
-        for instance in &mut self.instances {
-            instance.effects(&self.trace, &mut self.recorder).drain_tier(end);
-        }
         let mut decisions: Vec<_> = self.instances.iter_mut().map(Instance::take_log).collect();
         let mut tiers: Vec<_> = self.instances.iter_mut().map(Instance::take_tier_log).collect();
         let mut columns = self.recorder.columns;

@@ -450,7 +450,7 @@ impl Simulation {
         }
         let network = self.migrations.network_stats(end);
         let timeline = self.sampling.into_rows();
-        let recorded = self.cluster.into_recorded(self.clock);
+        let recorded = self.cluster.into_recorded();
         Outcome {
             columns: recorded.columns,
             gaps: recorded.gaps,

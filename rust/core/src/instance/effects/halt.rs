@@ -23,8 +23,6 @@ impl Effects<'_> {
             if ended > 0 || !run.begun {
                 // The step in progress holds its blocks.
                 self.allocate_next_step();
-            } else {
-                self.send_copies(&run);
             }
             latest = run.after(ended);
             if ended == 0 && self.on.batch.runs_discarded_only() {

@@ -237,8 +237,7 @@ impl Effects<'_> {
         scheduled.collect()
     }
 
-    /// Sends the copies that begin once the first step of a run has ended, unless they were sent: as the run starts, where the
-    /// length of that step is known then, or as the replay stops within it.
+    /// Sends the copies that begin once the first step of a run has ended, where its length is known as it starts.
     pub(in crate::instance) fn send_copies(&mut self, run: &Run) {
         if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
             tier.send_others(run.after(1));
@@ -281,23 +280,6 @@ impl Effects<'_> {
             AfterStep::Step
         } else {
             AfterStep::Rest(next)
-        }
-    }
-
-    /// Ends the copies that are under way as the replay ends, if decisions are recorded.
-    pub(crate) fn drain_tier(&mut self, mut now: Ticks) {
-        let recorded = self.on.tiers.chunks.as_deref().is_some_and(ChunkTier::is_recorded);
-        while recorded && self.on.run.is_idle() {
-            if let Some(ends) = self.wake_tier(now) {
-                now = ends;
-                continue;
-            }
-            self.open_tier_step(now);
-            now = match self.pass_tier_step(&[], now) {
-                AfterStep::Step => now,
-                AfterStep::Wait(ends) | AfterStep::Rest(Some(ends)) => ends.max(now),
-                AfterStep::Rest(None) => return,
-            };
         }
     }
 }

@@ -403,11 +403,6 @@ impl ChunkTier {
         }
     }
 
-    /// Whether steps and copies are recorded.
-    pub(in crate::instance) fn is_recorded(&self) -> bool {
-        self.copies.is_recorded()
-    }
-
     /// The recorded steps and copies, and forgets them.
     pub(crate) fn take_log(&mut self) -> Option<Box<TierLog>> {
         self.copies.take_log()
