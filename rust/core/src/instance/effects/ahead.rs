@@ -140,6 +140,22 @@ impl Effects<'_> {
         }
     }
 
+    /// Makes the outcome of the latest step known for a request that leaves with its KV.
+    pub(super) fn learn_outcome(&mut self, slot: Slot) {
+        if self.on.unseen_outcome(slot) == Outcome::default() {
+            return;
+        }
+        // What it has computed is inserted in a tree as if it had stayed.
+        if let Some(unseen) = &mut self.on.unseen {
+            unseen.forget(slot);
+            unseen.pending.remove(slot);
+        }
+        if self.on.speculator.is_some() {
+            let state = &mut self.on.requests[slot];
+            self.on.kv.gpu_mut().register(state.owner(), state.computed, &mut state.blocks);
+        }
+    }
+
     /// Forgets the outcome of a request that is preempted.
     pub(super) fn forget_outcome(&mut self, slot: Slot) {
         if let Some(unseen) = &mut self.on.unseen {

@@ -85,6 +85,7 @@ impl Effects<'_> {
         } else {
             self.on.batch.remove(slot, &self.on.requests);
         }
+        self.learn_outcome(slot);
         self.depart_from_tier(slot);
         self.on.observers.stats.occupancy.count_waiting(self.waiting(), now);
         if let Some(mut ranks) = self.ranks() {
