@@ -30,6 +30,14 @@ def read_until(descriptor: int, words: str) -> str:
     return seen
 
 
+def interrupt(process: subprocess.Popen[bytes], controller: int) -> str:
+    """Interrupt a command, which ends with that status and no output; return what its terminal shows."""
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert (process.returncode, output) == (130, b"")
+    return read_until(controller, "interrupted")
+
+
 def test_a_replay_is_stopped(tmp_path: Path) -> None:
     # Two thousand million steps, one by one: without the interrupt this takes minutes.
     trace = Trace.from_columns(
@@ -42,13 +50,9 @@ def test_a_replay_is_stopped(tmp_path: Path) -> None:
     # The bar shows that the engine is running; on a terminal it is shown by default.
     shown = read_until(controller, "left")
     assert "replaying" in shown
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    said = read_until(controller, "interrupted")
+    said = interrupt(process, controller)
     os.close(terminal)
     os.close(controller)
-    assert process.returncode == 130
-    assert output == b""
     # The bar is removed and the cursor restored before the line is printed.
     assert said.index("\x1b[?25h") < said.index("paceline: interrupted")
     assert "Traceback" not in said
@@ -92,13 +96,9 @@ def test_replays_side_by_side_are_stopped(words: tuple[object, ...], shown: str,
     controller, terminal = pty.openpty()
     process = subprocess.Popen(command(*words), cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal)
     read_until(controller, shown)
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    said = read_until(controller, "interrupted")
+    said = interrupt(process, controller)
     os.close(terminal)
     os.close(controller)
-    assert process.returncode == 130
-    assert output == b""
     assert "Traceback" not in said
 
 
