@@ -240,8 +240,12 @@ class TreeMemory(Memory):
         self._inserted[request] = computed
 
     def release(self, request: Request) -> None:
-        """Insert what a request has computed, which uses what the tree has of it, and free its blocks."""
-        self.insert(request)
+        """Insert what a request has computed, which uses what the tree has of it, and free its blocks.
+
+        One that ends with its prompt was inserted with it, and uses nothing once more.
+        """
+        if not (request.done and self._inserted.get(request) == request.computed - request.hidden):
+            self.insert(request)
         self.preempt(request)
 
     def detach_blocks(self, request: Request) -> list[int]:

@@ -261,7 +261,7 @@ impl Effects<'_> {
             self.recorder.count_preemption(self.on.requests[slot].request);
         }
         let state = &mut self.on.requests[slot];
-        self.on.kv.gpu_mut().release(owner, computed, false, &mut state.blocks);
+        self.on.kv.gpu_mut().release_ended(owner, computed, false, &mut state.blocks);
         self.forget_outcome(slot);
         self.on.requests.release(slot);
         tokens

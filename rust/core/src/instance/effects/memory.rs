@@ -43,7 +43,12 @@ impl Effects<'_> {
         let state = &mut self.on.requests[slot];
         // A request that was moved to another instance may return, and a cancelled one may be sent again.
         let returns = state.generated < state.output || self.recorder.is_cancelled(state.request.index());
-        self.on.kv.gpu_mut().release(state.owner(), state.computed, returns, &mut state.blocks);
+        let (owner, computed) = (state.owner(), state.computed);
+        if state.generated == state.output {
+            self.on.kv.gpu_mut().release_ended(owner, computed, returns, &mut state.blocks);
+        } else {
+            self.on.kv.gpu_mut().release(owner, computed, returns, &mut state.blocks);
+        }
     }
 
     /// Tells the KV cache which request is going to release its blocks.

@@ -128,6 +128,25 @@ impl Memory {
         self.pool.give_back(own + before - tree.nodes.locked());
     }
 
+    /// Releases the blocks of a request that has ended, as [`Self::release`] does. In a tree, one that ends with its prompt was
+    /// inserted with it, in its place among others, and uses nothing once more (`process_batch_result_prefill` of `sglang`
+    /// 0.5.23).
+    pub(crate) fn release_ended(
+        &mut self,
+        owner: ContentOwner,
+        tokens: u32,
+        returns: bool,
+        table: &mut BlockTable,
+    ) {
+        if self.is_tree() && table.listed_mut().place.inserted == self.names.named(tokens) {
+            rare();
+            self.release_to_tree(owner, tokens, false, table);
+            table.clear();
+        } else {
+            self.release(owner, tokens, returns, table);
+        }
+    }
+
     /// Releases the blocks of a request that is preempted. `seen`: its content and computed tokens, as far as they are known.
     pub(crate) fn release_preempted(&mut self, seen: (ContentOwner, u32), table: &mut BlockTable) {
         if self.is_tree() {
