@@ -244,6 +244,12 @@ impl SchedulerConfig {
                 "must not have decodes that sit out unless they come after prefills that do not exclude them";
             return Err(("stages", rule));
         }
+        let charges = |stage: &Stage| matches!(stage, Stage::Decodes { sits_out: true, charged: true, .. });
+        if self.stages.iter().any(charges) {
+            let rule =
+                "must not charge decodes that sit out: their tokens are taken before those of prefills";
+            return Err(("stages", rule));
+        }
         if self.output_reserve.is_none() {
             return Ok(());
         }
