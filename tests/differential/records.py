@@ -6,6 +6,8 @@ from typing import Any
 
 from paceline.testing.reference.policy_sim.step import Step
 
+DECODES = {"decode", "swapped_in_decode", "landed"}
+
 
 def record(step: Step, row: list[Any]) -> dict[str, Any]:
     """Return a step; ``row``: its decisions, as the reference keeps them."""
@@ -20,7 +22,7 @@ def record(step: Step, row: list[Any]) -> dict[str, Any]:
         "preempted": preempted,
         "copied": copied,
         # A batch that is preempted as the step is formed leaves decodes, which run in all layers alike.
-        "group": list(step.group) if step.group and {*parts.values()} != {"decode"} else None,
+        "group": list(step.group) if step.group and not {*parts.values()} <= DECODES else None,
         "free_blocks": free,
     }
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from search.case import Case
+from search.draw import workload
 from search.draw.source import Source
 
 SMALL = 1000
@@ -24,6 +25,9 @@ def near(case: Case, other: Case, source: Source) -> Case:
     config, rows = copy.deepcopy(case.config), copy.deepcopy(case.requests)
     for _ in range(source.whole(1, 3)):
         source.pick(CHANGES)(config, rows, other, source)
+    if "req.column" in str(config) and "numbers" not in rows[0]:
+        # What was taken over reads columns that the other case's requests have.
+        workload.numbers(source, rows)
     return Case(rows, config, case.prefix_block_tokens)
 
 
