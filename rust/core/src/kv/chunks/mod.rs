@@ -342,6 +342,14 @@ mod tests {
     }
 
     #[test]
+    fn a_chunk_that_needs_one_offer_is_stored_however_many_are_offered() {
+        // Of chunks that need more, a limited number is remembered (`offers.rs`).
+        let keys: Vec<Key> = (0..70_000).collect();
+        let mut store = ChunkStore::new(70_000, Eviction::Lru, 1);
+        assert_eq!(store_at_once(&mut store, &keys, &mut Access::default()), Some(keys));
+    }
+
+    #[test]
     fn chunks_that_a_request_found_outlive_those_that_were_stored_once() {
         let (mut store, mut access) = (ChunkStore::new(2, Eviction::Arc, 0), Access::default());
         store_at_once(&mut store, &[1], &mut access);

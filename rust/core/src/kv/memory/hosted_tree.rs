@@ -173,4 +173,60 @@ mod tests {
     fn no_read_begins_below_a_node_that_the_host_lacks() {
         assert!(memory(false).begin_read(PROMPT, 21, 1).is_none());
     }
+
+    /// A memory of four blocks that has computed a prompt of two and given it to the host, and then one of two.
+    fn memory_with_two_prompts() -> (Memory, [ContentOwner; 2]) {
+        let tree = Some(PrefixTreeConfig { passes: 32, most: 128, least_load: 0 });
+        let caching = PrefixCacheConfig { unknown_first: true, evict: None, tree };
+        let memory = Memory::new(4, 4, Some(&caching), Arc::new(Prefixes::none()));
+        let mut memory = memory.with_host(2, None);
+        let owners = [0, 1].map(|row| ContentOwner { row: TraceRow(row), prompt: 9, known: 9 });
+        for owner in owners {
+            memory.make_room(4);
+            let mut table = BlockTable::default();
+            memory.adopt(&Hits::default(), &mut table);
+            memory.allocate(2, &mut table).expect("blocks are free");
+            memory.release(owner, 8, true, &mut table);
+        }
+        memory.open_step();
+        (memory, owners)
+    }
+
+    /// Blocks of a prompt that the GPU has, and others that the host has.
+    fn places(memory: &Memory, owner: ContentOwner) -> (u32, u32) {
+        let mut hits = Hits::default();
+        memory.find(owner, 9, &mut hits);
+        (hits.len(), hits.on_host())
+    }
+
+    #[test]
+    fn a_load_evicts_nothing_for_what_the_step_has_given_and_not_allocated_yet() {
+        let (mut memory, owners) = memory_with_two_prompts();
+        assert_eq!(owners.map(|owner| places(&memory, owner)), [(0, 2), (2, 0)]);
+        let (mut given, mut table, mut hits) =
+            (BlockTable::default(), BlockTable::default(), Hits::default());
+        memory.adopt(&Hits::default(), &mut given);
+        memory.allocate(1, &mut given).expect("two blocks hold nothing");
+        memory.find(owners[0], 9, &mut hits);
+        memory.use_found(&mut hits);
+        memory.adopt(&hits, &mut table);
+        memory.load_prefix(&hits, &mut table);
+        // The two blocks that hold nothing take the load; the step evicts for the other one as it is formed.
+        assert_eq!(places(&memory, owners[1]), (2, 0));
+        memory.make_room(0);
+        assert_eq!(places(&memory, owners[1]).0, 0);
+    }
+
+    #[test]
+    fn a_request_holds_nothing_on_the_host_that_is_not_loaded() {
+        let (mut memory, owners) = memory_with_two_prompts();
+        let (mut table, mut hits) = (BlockTable::default(), Hits::default());
+        memory.find(owners[0], 9, &mut hits);
+        memory.use_found(&mut hits);
+        memory.adopt(&hits, &mut table);
+        assert_eq!(table.count(), 0, "the GPU has none of its blocks");
+        // The host has room for two blocks, so that it takes the other prompt's for them.
+        memory.evict_unheld();
+        assert_eq!(owners.map(|owner| places(&memory, owner)), [(0, 0), (0, 2)]);
+    }
 }
