@@ -110,7 +110,7 @@ def _of_instance(instance: Wire) -> Iterator[str]:
         if instance["scheduler"]["stages"][-1]["kind"] == "decodes":
             yield "tier: decodes last"
         if (instance["scheduler"]["prefix_cache"] or {}).get("tree"):
-            yield f"tier: of a tree, write {tier['write']}"
+            yield f"tier: of a tree, write {tier.get('write', 'completed')}"
         if tier.get("overlap_layers"):
             yield "tier: overlap_layers"
         if below := tier.get("below"):
