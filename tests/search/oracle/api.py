@@ -50,8 +50,8 @@ def broken(replayed: Replayed, asked: Counter[str]) -> Iterator[Failure]:
 def accepted(case: Case, refusal: str) -> list[Failure]:
     """Yield a failure if Python builds what the engine refused with this message.
 
-    What Python derives from an expression, such as the fewest tokens of a step, may differ from the case. A scheduler
-    is spelled out by itself: what it excludes elsewhere is refused of a whole policy.
+    What Python derives from an expression, such as the fewest tokens of a step, may differ from the case.
+    A scheduler is spelled out by itself: what it excludes elsewhere is refused of a whole policy.
     """
     if any(reason in refusal for reason in OF_A_POLICY):
         return []
