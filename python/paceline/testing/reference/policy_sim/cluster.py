@@ -133,14 +133,14 @@ class Cluster:
 
     @property
     def unfinished(self) -> bool:
-        """Whether there is anything left to do."""
+        """Whether there is anything left to do, steps of ended requests that end at the present moment included."""
         return bool(
             self.clients.waiting
             or self.patience.again
             or self.held
             or self.traffic.moves
             or self.traffic.reserved.kept
-            or any(one.requests for one in self.replicas)
+            or any(one.requests or one.ends == self.outcome.end for one in self.replicas)
         )
 
     def next_moment(self) -> int:
