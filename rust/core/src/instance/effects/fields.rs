@@ -107,3 +107,49 @@ impl Scope for OfInstance<'_, '_> {
         line
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Simulation;
+    use crate::config::PrefixCacheConfig;
+    use crate::engine::fixtures::config;
+    use crate::time::Ticks;
+    use crate::trace::{PrefixIds, Trace};
+
+    /// The instance of a request that arrives at `arrival` with the prompt of two blocks that the first one of four has cached
+    /// until 132. It goes where most of it is cached, and else to the other one: on the first, a request decodes from 1116 on,
+    /// one token each 101 ticks.
+    fn instance_of(arrival: Ticks) -> u32 {
+        let rule = r#"{"rule": "pick", "min": [
+            {"op": "sub", "args": [{"const": 0}, {"field": "inst.prefix_tokens"}]}, {"field": "inst.requests"}]}"#;
+        let mut config = config(&[4, 9], &format!(r#"{{"on_arrival": {rule}}}"#));
+        for instance in &mut config.instances {
+            instance.scheduler.prefix_cache =
+                Some(PrefixCacheConfig { unknown_first: false, evict: None, tree: None });
+        }
+        let prefix = PrefixIds {
+            ends: vec![2, 3, 5].into(),
+            ids: vec![1, 2, 3, 1, 2].into(),
+            block_tokens: 16,
+            outputs: None,
+        };
+        let trace = Trace {
+            arrival: vec![0, 1000, arrival].into(),
+            prompt_tokens: vec![32, 16, 40].into(),
+            output_tokens: vec![1, 48, 1].into(),
+            prefix: Some(prefix),
+            ..Trace::default()
+        };
+        let mut simulation = Simulation::new(&config, trace).unwrap();
+        while !simulation.advance(1).unwrap() {}
+        simulation.into_outcome().columns.instance[2]
+    }
+
+    #[test]
+    fn a_rule_reads_which_prefixes_a_run_in_progress_has_evicted() {
+        // The request takes its third block with its 33rd token, and its fourth with its 49th.
+        assert_eq!(instance_of(1116 + 10 * 101), 0, "both blocks are cached");
+        assert_eq!(instance_of(1116 + 25 * 101), 0, "the first one still is");
+        assert_eq!(instance_of(1116 + 40 * 101), 1, "none is cached");
+    }
+}

@@ -160,3 +160,36 @@ impl Effects<'_> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Simulation;
+    use crate::config::PipelineConfig;
+    use crate::engine::fixtures::config;
+    use crate::trace::Trace;
+
+    /// The instance of a request that goes where tokens follow each other most closely, after one of `output` tokens that the
+    /// first of two instances has run.
+    fn second_instance(output: u32) -> u32 {
+        let rule = r#"{"rule": "pick", "min": [{"field": "inst.mean_token_interval_s"}]}"#;
+        let mut config = config(&[9, 9], &format!(r#"{{"on_arrival": {rule}}}"#));
+        for instance in &mut config.instances {
+            instance.pipeline = Some(PipelineConfig { stages: vec![1, 1], batches: 2, empty_batches: false });
+        }
+        let trace = Trace {
+            arrival: vec![0, 1000].into(),
+            prompt_tokens: vec![32, 32].into(),
+            output_tokens: vec![output, 1].into(),
+            ..Trace::default()
+        };
+        let mut simulation = Simulation::new(&config, trace).unwrap();
+        while !simulation.advance(1).unwrap() {}
+        simulation.into_outcome().columns.instance[1]
+    }
+
+    #[test]
+    fn a_batch_counts_as_an_interval_between_tokens_if_it_decodes() {
+        assert_eq!(second_instance(1), 0, "neither instance has decoded");
+        assert_eq!(second_instance(3), 1, "the first one has");
+    }
+}

@@ -202,3 +202,53 @@ impl Effects<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Simulation;
+    use crate::config::{PrefixCacheConfig, QueueOrder};
+    use crate::engine::fixtures::config;
+    use crate::time::Ticks;
+    use crate::trace::{PrefixIds, Trace};
+
+    /// When the requests of prompts with these ids of blocks are scheduled. The first runs alone from 0 to 140, and the others
+    /// arrive in the meantime: two of them run from then on.
+    fn scheduled(shares: u32, prompts: &[[u64; 2]]) -> Vec<Ticks> {
+        let mut config = config(&[100], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+        let scheduler = &mut config.instances[0].scheduler;
+        scheduler.max_num_seqs = 2;
+        scheduler.order = QueueOrder::LongestPrefix { most: 9, shares };
+        scheduler.prefix_cache = Some(PrefixCacheConfig { unknown_first: false, evict: None, tree: None });
+        let prefix = PrefixIds {
+            ends: (1..=prompts.len()).map(|count| 2 * count).collect(),
+            ids: prompts.iter().flatten().copied().collect(),
+            block_tokens: 16,
+            outputs: None,
+        };
+        let trace = Trace {
+            arrival: (0..prompts.len()).map(|at| at as Ticks).collect(),
+            prompt_tokens: prompts.iter().map(|_| 40).collect(),
+            output_tokens: prompts.iter().map(|_| 1).collect(),
+            prefix: Some(prefix),
+            ..Trace::default()
+        };
+        let mut simulation = Simulation::new(&config, trace).unwrap();
+        while !simulation.advance(1).unwrap() {}
+        simulation.into_outcome().columns.scheduled.into_vec()
+    }
+
+    #[test]
+    fn a_request_that_shares_its_start_with_one_before_it_is_behind_one_that_has_nothing_cached() {
+        let prompts = [[1, 2], [3, 4], [3, 5], [6, 7]];
+        let at = scheduled(16, &prompts);
+        assert_eq!((at[1], at[3]), (140, 140));
+        assert!(at[2] > 140, "its first block is computed for the request before it");
+        let at = scheduled(0, &prompts);
+        assert_eq!(
+            (at[1], at[2]),
+            (140, 140),
+            "no request is put behind another: they stay in the order of arrival"
+        );
+        assert!(at[3] > 140);
+    }
+}

@@ -58,3 +58,44 @@ impl Effects<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Simulation;
+    use crate::config::{ReserveConfig, Stage};
+    use crate::engine::fixtures::config;
+    use crate::time::Ticks;
+    use crate::trace::Trace;
+
+    /// When three requests are scheduled, the last two of which arrive at `later` and `later + 1`.
+    fn scheduled(later: Ticks) -> Vec<Ticks> {
+        let mut config = config(&[35], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+        let scheduler = &mut config.instances[0].scheduler;
+        let decodes = Stage::Decodes { charged: true, seated: true, over_prefills: false, sits_out: false };
+        scheduler.stages = vec![Stage::Prefills, scheduler.stages[1].clone(), decodes];
+        scheduler.output_reserve =
+            Some(ReserveConfig { first: 1_000_000, least: 0, steps: 50, after: 20, clip: 4096 });
+        let trace = Trace {
+            arrival: vec![0, later, later + 1].into(),
+            prompt_tokens: vec![16, 16, 16].into(),
+            output_tokens: vec![100, 300, 300].into(),
+            ..Trace::default()
+        };
+        let mut simulation = Simulation::new(&config, trace).unwrap();
+        while !simulation.advance(1).unwrap() {}
+        simulation.into_outcome().columns.scheduled.into_vec()
+    }
+
+    #[test]
+    fn an_instance_without_requests_begins_again_with_the_first_share() {
+        // The first request finishes after its prompt, of 116 ticks, and 99 decodes of 101.
+        let end = 116 + 99 * 101;
+        // The steps of its decodes have lowered the share to 0: both others fit.
+        let at = scheduled(end - 500);
+        assert!(at[1] < end && at[2] < end, "{at:?}");
+        // Of 560 tokens, the two outputs would take 600.
+        let at = scheduled(end + 500);
+        assert_eq!(at[1], end + 500);
+        assert!(at[2] > end + 500 + 116, "it does not fit beside the output of the other, {at:?}");
+    }
+}
