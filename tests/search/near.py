@@ -50,7 +50,12 @@ def _numbers(part: Any) -> Iterator[int]:
 def _number(config: dict[str, Any], rows: list[dict[str, Any]], other: Case, source: Source) -> None:
     """Change a number of an instance or of what instances share."""
     shared = [config[name] for name in ("handover", "lockstep", "stores", "pace") if config.get(name)]
-    places = list(_values([source.pick(config["instances"]), *shared], int))
+    # A class of an expression is an index, of columns or accumulators that there are.
+    places = [
+        (inside, name)
+        for inside, name in _values([source.pick(config["instances"]), *shared], int)
+        if name != "class"
+    ]
     inside, name = source.pick(places)
     inside[name] = _other(inside[name], source)
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+from paceline.errors import PolicyError
 from paceline.policy import block, cluster, inst, oracle, req
 from paceline.policy.expressions.fields import FIELDS
 from paceline.policy.expressions.kinds import PHASES
@@ -50,6 +51,8 @@ def spell(wire: Wire, accumulated: Sequence[Expr] = ()) -> Expr:
         value = wire["const"]
         return lift(int(value) if float(value).is_integer() else value)
     if wire.get("field") == "group.accumulated":
+        if wire["class"] >= len(accumulated):
+            raise PolicyError(f"an expression must read an accumulator that there is, read {wire['class']}")
         return accumulated[wire["class"]]
     if "field" in wire:
         return _field(wire)
