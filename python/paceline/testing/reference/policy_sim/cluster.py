@@ -213,6 +213,8 @@ class Cluster:
         """End the replay."""
         if self.timeline is not None:
             self.outcome.timeline = self.timeline.rows(self.outcome.end, self.replicas, self.traffic)
+        for replica in self.replicas:
+            replica.count_copies()
 
     # -- their parts ----------------------------------------------------------------------
 

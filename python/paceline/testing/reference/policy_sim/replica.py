@@ -340,6 +340,10 @@ class Replica:
             usage.peak_blocks = max(usage.peak_blocks, step.held_blocks)
         return dropped
 
+    def count_copies(self) -> None:
+        """Count the copies from the CPU's memory after which no step was formed."""
+        self.counts.swapped_in_blocks += self.scheduler.state.copied_in
+
     def begin(self, now: int, ticks: int | None = None) -> None:
         """Start the step that was just formed, if there is one; ``ticks`` is its time if given."""
         if self.step is not None and self.ends is None:
