@@ -133,7 +133,7 @@ class Cluster:
 
     @property
     def unfinished(self) -> bool:
-        """Whether there is anything left to do, steps of ended requests that end at the present moment included."""
+        """Whether there is anything left to do, steps that end at the present moment included."""
         return bool(
             self.clients.waiting
             or self.patience.again
