@@ -116,7 +116,7 @@ def end_round(state: State, step: Step) -> None:
     if step.preempted:
         state.reserve.estimate(decoding(state))
         # Victims are the last of the rows once these are sorted.
-        state.rows.sort(key=lambda one: (-one.generated, one.spec.prompt_tokens))
+        state.rows.sort(key=lambda one: (-_generated(one), one.spec.prompt_tokens))
     if step.prefills and step.decodes:
         state.reserve.closed = None
 

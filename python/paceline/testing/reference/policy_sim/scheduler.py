@@ -210,7 +210,8 @@ class Scheduler:
         if step.last_group:
             state.batch = {}
         yielded, chunks, holds = [], [], may_lose(state, step)
-        for request in self._in_order_of_results(step):
+        state.results = self._in_order_of_results(step)
+        for request in state.results:
             drafts = step.drafts.get(request, 0)
             request.computed += step.tokens[request] - drafts
             request.steps_run += 1
@@ -223,13 +224,7 @@ class Scheduler:
                 continue
             request.decoding, request.yielded = True, kept
             request.in_set = not self.settings.speculation.drafts
-            for token in range(kept):
-                request.generated += 1
-                request.token_times.append(now)
-                # A further token of a step begins when the one before it has appeared.
-                request.token_starts.append(now if token else step.start)
-                if accumulators is not None:
-                    accumulators.yielded(request)
+            self._count_tokens(request, kept, step.start, now)
             if self.settings.speculation.drafts:
                 self._propose(request, step)
             if self.settings.schedule_ahead:
@@ -255,6 +250,16 @@ class Scheduler:
             if self.ranking is not None and request in step.tokens and request not in state.batch:
                 self.ranking.ran(request, state.scope(now, request))
         return yielded
+
+    def _count_tokens(self, request: Request, kept: int, start: int, now: int) -> None:
+        """Count the tokens that a step from ``start`` to ``now`` yields a request."""
+        for token in range(kept):
+            request.generated += 1
+            request.token_times.append(now)
+            # A further token of a step begins when the one before it has appeared.
+            request.token_starts.append(now if token else start)
+            if self.ranking is not None and self.ranking.accumulators is not None:
+                self.ranking.accumulators.yielded(request)
 
     def _propose(self, request: Request, step: Step) -> None:
         """Write the tokens that a step yielded of a request after its first, and propose drafts for it."""

@@ -59,6 +59,8 @@ class State:
         Requests that have ended since; the next decision still counts them as running.
     unseen : list of Request
         Requests that yielded tokens in the latest step, which the next decision does not know.
+    results : list of Request
+        Requests that the latest step ran, in the order in which its results are processed.
     counted : list of Request
         Requests of which the latest step yielded a token that counted once the next one was decided.
     ended_late : list of Request
@@ -112,6 +114,7 @@ class State:
     in_flight: list[Request] = field(default_factory=list)
     ended: list[Request] = field(default_factory=list)
     unseen: list[Request] = field(default_factory=list)
+    results: list[Request] = field(default_factory=list)
     counted: list[Request] = field(default_factory=list)
     ended_late: list[Request] = field(default_factory=list)
     deferred: list[Request | tuple[list[int], Request]] = field(default_factory=list)

@@ -12,7 +12,7 @@ use crate::time::Ticks;
 /// Requests with a token that does not count yet. All of its KV but the token's own is computed.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(in crate::instance) struct Pending {
-    /// The requests, in the order of the step.
+    /// The requests, in the order in which they end.
     slots: Vec<Slot>,
     /// Start and end of the step.
     step: (Ticks, Ticks),
@@ -23,6 +23,11 @@ impl Pending {
     pub(in crate::instance) fn hold(&mut self, slot: Slot, (start, end): (Ticks, Ticks)) {
         self.slots.push(slot);
         self.step = (start, end);
+    }
+
+    /// Has the requests end in the order of their keys.
+    pub(in crate::instance) fn sort_by_key(&mut self, key: impl Fn(Slot) -> i64) {
+        self.slots.sort_by_key(|&slot| key(slot));
     }
 
     /// Whether a token of a request does not count yet.
@@ -56,7 +61,9 @@ mod tests {
         }
         assert!(pending.has(1));
         assert_eq!((pending.remove(1), pending.has(1)), (Some((10, 20)), false));
-        assert_eq!(pending.take(), (vec![3, 7], (10, 20)));
+        pending.hold(5, (10, 20));
+        pending.sort_by_key(|slot| -i64::from(slot));
+        assert_eq!(pending.take(), (vec![7, 5, 3], (10, 20)));
         assert!(pending.take().0.is_empty());
     }
 }

@@ -186,6 +186,14 @@ impl Effects<'_> {
         }
     }
 
+    /// Has the requests whose tokens do not count yet end in the order of the batch's rows as the step ends.
+    pub(super) fn order_pending(&mut self) {
+        let Instance { unseen, batch, .. } = &mut *self.on;
+        if let Some(unseen) = unseen {
+            unseen.pending.sort_by_key(|slot| batch.row(slot));
+        }
+    }
+
     /// Counts the tokens of the latest step that did not count before the next one was decided.
     fn count_pending(&mut self, now: Ticks) {
         if !self.on.settings.scheduler.drop_unseen {
@@ -203,7 +211,12 @@ impl Effects<'_> {
         }
         if !self.on.completed.is_empty() {
             let before = self.ended();
-            self.complete(now);
+            if self.on.kv.gpu().is_tree() {
+                // The decision may have sorted the rows since the step ended.
+                self.complete_in_order(now);
+            } else {
+                self.complete(now);
+            }
             let ended = self.ended() - before;
             self.on.observers.outbox.note_ended(ended);
         }

@@ -2,6 +2,7 @@
 
 use super::Effects;
 use crate::hint::rare;
+use crate::instance::Instance;
 use crate::instance::batch::Chunk;
 use crate::instance::observers::Fact;
 use crate::instance::ranking::List;
@@ -62,6 +63,7 @@ impl Effects<'_> {
         if self.on.kv.gpu().is_tree() {
             rare();
             self.insert_chunks(&chunks, beside);
+            self.order_pending();
         }
         self.on.batch.finish_chunks(chunks, &self.on.requests);
     }
@@ -107,14 +109,20 @@ impl Effects<'_> {
     /// in the order in which they are released, and with adapters, their slots. Where a tree has the prefixes, in that of the
     /// batch's rows.
     pub(super) fn complete(&mut self, now: Ticks) {
-        let mut completed = std::mem::take(&mut self.on.completed);
         if self.on.kv.gpu().caches() || self.on.observers.adapters.is_some() {
             rare();
+            let Instance { completed, batch, kv, .. } = &mut *self.on;
             completed.sort_unstable();
-            if self.on.kv.gpu().is_tree() {
-                completed.sort_by_key(|&(_, slot)| self.on.batch.row(slot));
+            if kv.gpu().is_tree() {
+                completed.sort_by_key(|&(_, slot)| batch.row(slot));
             }
         }
+        self.complete_in_order(now);
+    }
+
+    /// Ends the requests that have yielded all their tokens, in the order in which they are listed.
+    pub(super) fn complete_in_order(&mut self, now: Ticks) {
+        let mut completed = std::mem::take(&mut self.on.completed);
         for (_, slot) in completed.drain(..) {
             if let Some(mut ranks) = self.ranks() {
                 ranks.move_to(slot, List::Gone, now);
