@@ -18,6 +18,9 @@ from search.oracle.replayed import Replayed
 
 MOST_STEPS = 1500
 
+MOST_EVENTS = 100_000
+"""More events, as of a monitor that acts often, would take the reference longer than a case may."""
+
 
 def covers(case: Case) -> bool:
     """Whether the reference simulator can replay a case, apart from its costs."""
@@ -92,7 +95,7 @@ def replay(case: Case) -> policy_sim.Outcome | None:
 
 def broken(replayed: Replayed) -> Iterator[Failure]:
     """Yield the differences between the engine and the reference."""
-    if replayed.stats["steps"] > MOST_STEPS:
+    if replayed.stats["steps"] > MOST_STEPS or replayed.stats["events"] > MOST_EVENTS:
         return
     expected = replay(replayed.case)
     if expected is None:

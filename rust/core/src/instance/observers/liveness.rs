@@ -11,7 +11,8 @@
 //!   run beside the others.
 //! - A condition on time, or on steps for which a request was queued, may end a circle:
 //!   spans that the rules name are waited for. So may a move to another level: the
-//!   longest quantum of a level that a request is at is waited for.
+//!   longest quantum of a level that a request is at is waited for. Where steps take no
+//!   time, neither passes, and they are not waited for.
 //!
 //! An instance that takes longer computes the same tokens again and again.
 
@@ -36,6 +37,8 @@ pub(in crate::instance) struct Liveness {
     since: Ticks,
     /// The number of them at which the bound is computed next.
     look_at: u64,
+    /// The latest moment at which the bound was computed, and the number of steps when it first was.
+    stood: (Ticks, u64),
     /// Twice the longest span that the rules name, in ticks and in steps.
     spans: (Ticks, u64),
 }
@@ -43,7 +46,8 @@ pub(in crate::instance) struct Liveness {
 impl Liveness {
     /// Of an instance that ranks its requests by `ranking`, if it does.
     pub(in crate::instance) fn new(ranking: Option<&RankingRules>) -> Self {
-        Self { formed: 0, since: 0, look_at: FIRST_LOOK, spans: ranking.map_or((0, 0), longest_spans) }
+        let spans = ranking.map_or((0, 0), longest_spans);
+        Self { formed: 0, since: 0, look_at: FIRST_LOOK, stood: (0, 0), spans }
     }
 
     /// Notes a token of a request.
@@ -67,7 +71,7 @@ impl Liveness {
     /// Counts a step that is formed. Returns whether to compute the bound.
     pub(in crate::instance) fn count_step(&mut self, now: Ticks) -> bool {
         if self.formed == 0 {
-            (self.since, self.look_at) = (now, FIRST_LOOK);
+            (self.since, self.look_at, self.stood) = (now, FIRST_LOOK, (now, 0));
         }
         self.formed += 1;
         self.formed >= self.look_at
@@ -85,7 +89,11 @@ impl Liveness {
         let (ticks, idle) = self.spans;
         let most = steps.saturating_add(idle);
         self.look_at = self.formed.saturating_mul(2).min(most.max(self.formed) + 1);
-        self.formed > most && now - self.since >= ticks.max(quantum)
+        if self.stood.0 != now {
+            self.stood = (now, self.formed);
+        }
+        let stands = self.formed - self.stood.1 > most;
+        stands || self.formed > most && now - self.since >= ticks.max(quantum)
     }
 }
 
@@ -127,5 +135,44 @@ fn largest_constant(expr: &Expr) -> f64 {
         Expr::Const(_) | Expr::Field(_) => 0.0,
         Expr::Op(_, arguments) => arguments.iter().map(largest_constant).fold(0.0, f64::max),
         Expr::Over(_, of, _) => largest_constant(of),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The step at which an instance is found to make no progress, of which each step takes `ticks` and which needs 1,500
+    /// steps at most; its rules name spans of 1,000 ticks and 100 steps.
+    fn found_at(ticks: Ticks, quantum: Ticks) -> u64 {
+        let mut liveness = Liveness { spans: (1_000, 100), ..Liveness::new(None) };
+        let mut now = 7;
+        loop {
+            if liveness.count_step(now) && liveness.is_over(1_500, quantum, now) {
+                return liveness.without_token().0;
+            }
+            now += ticks;
+        }
+    }
+
+    #[test]
+    fn spans_and_quanta_are_waited_for() {
+        assert_eq!(found_at(1, 0), 1_601, "more than the 1,500 steps and the span of 100");
+        assert_eq!(found_at(1, 5_000), 5_001, "a quantum of 5,000 ticks");
+    }
+
+    #[test]
+    fn steps_that_take_no_time_do_not_wait_for_it() {
+        assert_eq!(found_at(0, 5_000), 1_601);
+    }
+
+    #[test]
+    fn steps_of_one_moment_count_from_where_it_was_first_seen() {
+        let mut liveness = Liveness { spans: (1_000, 100), ..Liveness::new(None) };
+        let found = (0_u64..).find(|&step| {
+            let now = Ticks::from(step >= 1_024);
+            liveness.count_step(now) && liveness.is_over(1_500, 0, now)
+        });
+        assert!(found.is_some_and(|step| (1_024 + 1_600..5_000).contains(&step)), "{found:?}");
     }
 }
