@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn steps_of_one_moment_count_from_where_it_was_first_seen() {
         let mut liveness = Liveness { spans: (1_000, 100), ..Liveness::new(None) };
-        let found = (0_u64..).find(|&step| {
+        let found = (0_u64..10_000).find(|&step| {
             let now = Ticks::from(step >= 1_024);
             liveness.count_step(now) && liveness.is_over(1_500, 0, now)
         });
