@@ -143,7 +143,7 @@ audit: $(AUDIT_VENV)/.requirements ## Look the dependencies up among known vulne
 	@cargo deny --version > /dev/null 2>&1 || \
 		{ echo "make audit needs cargo-deny: cargo install --locked cargo-deny" >&2; exit 1; }
 	cargo deny --locked check
-	cargo deny --manifest-path fuzz/Cargo.toml check --config $(CURDIR)/deny.toml
+	cargo deny --manifest-path fuzz/Cargo.toml --config $(CURDIR)/deny.toml check
 	for pins in requirements/*.txt; do \
 		$(AUDIT_VENV)/bin/pip-audit --strict --disable-pip --no-deps --requirement "$$pins"; done
 
