@@ -142,8 +142,10 @@ impl Effects<'_> {
         let state = &mut self.on.requests[slot];
         let (phase, computed) = (state.phase, state.computed);
         let decodes = offer.part != Part::SwappedInChunk;
-        let blocks =
-            self.on.settings.blocks_with_lookahead(computed + tokens, decodes).max(state.blocks.count());
+        // One that computes nothing in the step that admits it takes no block.
+        let grown =
+            if tokens > 0 { self.on.settings.blocks_with_lookahead(computed + tokens, decodes) } else { 0 };
+        let blocks = grown.max(state.blocks.count());
         if phase.holds_kv() {
             self.on.kv.leave(Tier::Ready, computed, &state.blocks);
             self.on.kv.grow(blocks, &mut state.blocks);
