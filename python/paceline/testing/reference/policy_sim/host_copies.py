@@ -116,8 +116,10 @@ class HostCopies:
         """Whether a request that may be admitted otherwise waits for its read."""
         return self.below is not None and self.below.awaits(request, now)
 
-    def has_news(self, now: int) -> bool:
-        """Whether another look at the same moment finds anything."""
+    def has_more(self, now: int) -> bool:
+        """Whether another look at the same moment finds anything, as the end of a copy that a step in flight hid."""
+        if self.next_end is not None and self.next_end <= now:
+            return True
         return self.below is not None and self.below.has_news(now)
 
     def admitted(self, request: Request, cached: int, loaded: int) -> int:

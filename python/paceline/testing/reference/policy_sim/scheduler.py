@@ -174,7 +174,7 @@ class Scheduler:
                 if state.tier.ends is not None:
                     return None
             if state.copies is not None and not unseen:
-                if state.copies.has_news(now):
+                if state.copies.has_more(now):
                     continue
                 state.wakes = state.copies.wakes
             # With batches under way, the next one is formed once this one has had its place.
