@@ -117,7 +117,7 @@ class HostCopies:
         return self.below is not None and self.below.awaits(request, now)
 
     def has_more(self, now: int) -> bool:
-        """Whether another look at the same moment finds anything, as the end of a copy that a step in flight hid."""
+        """Whether another look at the same moment finds anything: the end of a copy, or more in the store."""
         if self.next_end is not None and self.next_end <= now:
             return True
         return self.below is not None and self.below.has_news(now)

@@ -194,6 +194,10 @@ impl Effects<'_> {
         let ends = list.take(steps);
         let count = steps as u64;
         self.allocate_steps(run, count);
+        if self.on.reserve.is_some() {
+            rare();
+            self.advance_reserve(count);
+        }
         self.note_first_decodes(run);
         let set = self.on.batch.decode_set();
         let (members, mut kv) = (set.len(), self.on.batch.kv_tokens_in_step(true));

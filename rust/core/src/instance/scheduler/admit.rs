@@ -325,7 +325,7 @@ impl Stages<'_> {
         let wanted = self.cut(u64::from(target - computed) + padding, limit);
         let tokens = if chunked { self.cut_first(wanted, self.budget()) } else { wanted.min(self.budget()) };
         let blocks = self.prompt_blocks(target, hit, load.tokens() + tokens as u32, unheld)
-            + self.blocks_to_come(candidate, hit + load.tokens() + tokens as u32);
+            + self.blocks_to_come(candidate, computed + tokens as u32);
         AdmissionOffer {
             tokens,
             blocks,
