@@ -135,6 +135,7 @@ def _refusals(case: Case, row: Row) -> list[str | None]:
                 block_size=instance["block_tokens"],
                 blocks=instance["blocks"] - settings.reserve - settings.state_blocks,
                 slots=settings.slots,
+                load_slots=settings.past_context(tiered=instance.get("tier") is not None),
                 largest_prefill=None if settings.cuts_prompts else settings.max_num_batched_tokens,
             )
         )

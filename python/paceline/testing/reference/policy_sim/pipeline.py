@@ -134,7 +134,10 @@ def land(state: State, batch: Batch, step: Step, now: int) -> list[Request]:
         request.token_times.append(now)
         request.token_starts.append(step.start)
         yielded.append(request)
-    for request in [one for one in yielded if one.done]:
+    # In the order of admission, as after a step without a pipeline.
+    for request in [one for one in state.running if one in yielded] + [one for one in yielded if not one.running]:
+        if not request.done:
+            continue
         if request.cancelled is None and request.generated < request.spec.output_tokens:
             request.cancelled, request.cause = now, "cancelled"
         if request.running:
