@@ -135,7 +135,9 @@ def land(state: State, batch: Batch, step: Step, now: int) -> list[Request]:
         request.token_starts.append(step.start)
         yielded.append(request)
     # In the order of admission, as after a step without a pipeline.
-    for request in [one for one in state.running if one in yielded] + [one for one in yielded if not one.running]:
+    for request in [one for one in state.running if one in yielded] + [
+        one for one in yielded if not one.running
+    ]:
         if not request.done:
             continue
         if request.cancelled is None and request.generated < request.spec.output_tokens:
