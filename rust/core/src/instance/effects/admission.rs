@@ -151,7 +151,7 @@ impl Effects<'_> {
             self.on.kv.grow(blocks, &mut state.blocks);
             self.on.transfers.remove_received(slot);
             if phase == Phase::Received {
-                self.on.transfers.note_admitted(state.request);
+                self.on.transfers.admitted.note(state.request);
             }
         } else if phase.is_swapped() {
             self.on.kv.swap_in(state.owner(), computed, blocks, &mut state.blocks);
@@ -206,7 +206,9 @@ impl Effects<'_> {
     /// Notes that a request was admitted. `received`: with KV that another instance had sent; `computes`: the tokens
     /// that it computes if it has no KV.
     pub(super) fn note_admission(&mut self, slot: Slot, received: bool, computes: u32, now: Ticks) {
-        let times = &mut self.on.requests[slot].times;
+        let state = &mut self.on.requests[slot];
+        self.on.transfers.admitted.admit_again(state.request);
+        let times = &mut state.times;
         times.admitted_at = now;
         let since = std::mem::replace(&mut times.out_since, Ticks::MAX);
         let since = (since != Ticks::MAX).then_some(since);

@@ -134,9 +134,7 @@ impl Effects<'_> {
         state.times.attained += now - state.times.admitted_at;
         self.observe(Fact::Preempted, slot, now);
         let state = &mut self.on.requests[slot];
-        if self.on.transfers.has_admitted() {
-            self.on.transfers.preempt(state.request);
-        }
+        self.on.transfers.admitted.preempt(state.request);
         if let Some(tier) = self.on.tiers.chunks.as_deref_mut() {
             tier.preempt(slot);
         }

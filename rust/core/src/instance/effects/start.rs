@@ -45,8 +45,9 @@ impl Effects<'_> {
         }
     }
 
-    /// Queues the requests that were preempted in a step, where they are queued once it is formed.
+    /// Ends a step that preempted requests: queues those that are queued once it is formed.
     pub(in crate::instance) fn requeue_after_step(&mut self) {
+        self.on.transfers.admitted.forget_preempted();
         self.on.queues.requeue_after_step(&self.on.requests, self.trace);
     }
 

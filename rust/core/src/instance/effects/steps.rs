@@ -180,9 +180,9 @@ impl Effects<'_> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "as before it was named")]
     fn note_first_decodes(&mut self, run: &Run) {
-        if self.on.transfers.has_admitted() {
+        if self.on.transfers.admitted.any() {
             rare();
-            for request in self.on.transfers.drain_admitted() {
+            for request in self.on.transfers.admitted.drain() {
                 self.recorder.columns.first_decode[request.index()] += run.after(1) - run.start;
             }
         }

@@ -11,8 +11,10 @@
 //! only as incoming.
 
 mod acceptance;
+mod admitted;
 mod transfers;
 
 pub(crate) use acceptance::Acceptance;
+use admitted::Admitted;
 pub(super) use transfers::{Committed, Offer, Transfers};
 pub(crate) use transfers::{Origin, Pull};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::Acceptance;
+use super::{Acceptance, Admitted};
 use crate::instance::request::Slot;
 use crate::time::Ticks;
 use crate::trace::RequestNumber;
@@ -91,8 +91,8 @@ pub(crate) struct Transfers {
     seen: usize,
     /// Accepted requests, until the engine asks for them.
     pulls: Vec<Pull>,
-    /// Rows of the received requests that were admitted in the step in progress.
-    admitted: Vec<RequestNumber>,
+    /// The received requests that were admitted in the step in progress.
+    pub(in crate::instance) admitted: Admitted,
     /// When the latest step ended, and the requests that finished with it, until a step is formed.
     finished: Option<(Ticks, Committed)>,
 }
@@ -238,26 +238,6 @@ impl Transfers {
         self.seen -= usize::from(at < self.seen);
     }
 
-    /// A received request, in row `request`, is admitted.
-    pub(crate) fn note_admitted(&mut self, request: RequestNumber) {
-        self.admitted.push(request);
-    }
-
-    /// A request, in row `request`, is preempted in the step that is formed: if that admitted it, it does not run.
-    pub(crate) fn preempt(&mut self, request: RequestNumber) {
-        self.admitted.retain(|&admitted| admitted != request);
-    }
-
-    /// Whether received requests were admitted in the step in progress.
-    pub(crate) fn has_admitted(&self) -> bool {
-        !self.admitted.is_empty()
-    }
-
-    /// Removes and returns the rows of these requests.
-    pub(crate) fn drain_admitted(&mut self) -> impl Iterator<Item = RequestNumber> + '_ {
-        self.admitted.drain(..)
-    }
-
     /// Requests that were offered and not accepted.
     pub(crate) fn offered(&self) -> u64 {
         self.offered.len() as u64
@@ -334,11 +314,6 @@ mod tests {
         assert_eq!((transfers.receiving(), transfers.wanted().0, transfers.received()), (0, 50, 1));
         assert_eq!(transfers.first_received(|_| true), Some(0));
         transfers.remove_received(0);
-        transfers.note_admitted(RequestNumber(10));
-        assert_eq!(
-            (transfers.drain_admitted().collect::<Vec<_>>(), transfers.has_admitted()),
-            (vec![RequestNumber(10)], false)
-        );
         assert_eq!(transfers.received(), 0);
         assert_eq!(transfers.first_offer().map(|offer| offer.request.0), Some(11));
     }
@@ -352,23 +327,8 @@ mod tests {
             transfers.receive(slot, true);
         }
         transfers.remove_received(0);
-        transfers.note_admitted(RequestNumber(10));
         assert_eq!((transfers.first_received(|_| true), transfers.received()), (Some(1), 1));
         assert_eq!(transfers.first_received(|slot| slot != 1), None);
-    }
-
-    #[test]
-    fn a_request_that_is_preempted_in_the_step_that_admitted_it_does_not_run() {
-        let mut transfers = Transfers::default();
-        for slot in 0..2 {
-            transfers.offer(offer(slot, 10, 1));
-            transfers.accept(10);
-            transfers.receive(slot, true);
-            transfers.remove_received(slot);
-            transfers.note_admitted(RequestNumber(slot + 10));
-        }
-        transfers.preempt(RequestNumber(10));
-        assert_eq!(transfers.drain_admitted().collect::<Vec<_>>(), [RequestNumber(11)]);
     }
 
     #[test]
@@ -491,7 +451,6 @@ mod tests {
         transfers.receive(0, true);
         assert!(transfers.may_accept(&one, 4) && !transfers.may_accept(&half, 4));
         transfers.remove_received(0);
-        transfers.note_admitted(RequestNumber(10));
         assert!(transfers.may_accept(&half, 0));
     }
 }

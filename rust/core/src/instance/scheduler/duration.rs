@@ -105,7 +105,7 @@ impl Stages<'_> {
         let spared =
             joined_late && self.effects.ranking.as_deref().is_some_and(|ranking| changes(ranking.inputs()));
         // A request that was admitted in this step was held as offers were accepted; the next step may accept more.
-        if self.effects.transfers.has_admitted() && self.effects.transfers.offered() > 0 {
+        if self.effects.transfers.admitted.any() && self.effects.transfers.offered() > 0 {
             return 1;
         }
         // An admission that finds no room beside the reserve is the last one tried until a request leaves.

@@ -193,7 +193,7 @@ impl<'a> Stages<'a> {
         let (mut run, shape, rise) = self.time_step(decodes, waits)?;
         // Received requests were not admitted by rank: a queued request that ranks before one may displace it in the next
         // step.
-        let displaces = self.effects.transfers.has_admitted()
+        let displaces = self.effects.transfers.admitted.any()
             && self.effects.ranking.as_deref().is_some_and(|ranking| ranking.waiting() > 0);
         // A request whose KV was dropped may be admitted for less at the next step.
         let logs = freed && self.effects.observers.log.is_kept();
