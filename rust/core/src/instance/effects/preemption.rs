@@ -2,6 +2,8 @@
 
 use super::Effects;
 use crate::config::Preemption;
+use crate::hint::rare;
+use crate::instance::Instance;
 use crate::instance::Part;
 use crate::instance::observers::Fact;
 use crate::instance::queues::Requeue;
@@ -16,6 +18,7 @@ impl Effects<'_> {
         let phase = self.on.requests[slot].phase;
         if phase == Phase::Decoding {
             self.set_aside(slot, now);
+            self.assign_held(slot);
         } else {
             self.on.batch.remove(slot, &self.on.requests);
         }
@@ -88,6 +91,7 @@ impl Effects<'_> {
     /// Moves a member of the decode set out of it that stays admitted, and does not run with the set in this step.
     pub(in crate::instance) fn stall(&mut self, slot: Slot, now: Ticks) {
         self.set_aside(slot, now);
+        self.assign_held(slot);
         self.assign_blocks(slot);
         self.on.batch.keep_outside(slot, &self.on.requests);
     }
@@ -119,7 +123,33 @@ impl Effects<'_> {
     fn set_aside_with_next_block(&mut self, slot: Slot, now: Ticks) {
         let held = self.on.batch.decode_set().held_blocks(&self.on.requests[slot], 1);
         self.set_aside(slot, now);
+        self.assign_held(slot);
+        if self.on.kv.gpu().lists_given() {
+            rare();
+            let before = self.blocks_given_before(slot);
+            let Instance { kv, requests, .. } = &mut *self.on;
+            let blocks = &mut requests[slot].blocks;
+            kv.gpu_mut().assign_given(before, held - blocks.count(), blocks);
+        }
         self.on.requests[slot].blocks.set_count(held);
+    }
+
+    /// Assigns a member that has left the decode set the blocks from before the step that is formed, where it matters which
+    /// these are.
+    fn assign_held(&mut self, slot: Slot) {
+        if self.on.kv.gpu().lists_given() {
+            rare();
+            self.on.kv.gpu_mut().assign_held(&mut self.on.requests[slot].blocks);
+        }
+    }
+
+    /// Blocks that the step which is formed has given to the members of the decode set before a request, which has left it.
+    fn blocks_given_before(&self, slot: Slot) -> u64 {
+        let (batch, requests) = (&self.on.batch, &self.on.requests);
+        let before =
+            batch.order().counted(requests).take_while(|&other| requests[other].seq < requests[slot].seq);
+        let members = before.filter(|&other| requests[other].phase == Phase::Decoding);
+        members.map(|member| batch.decode_set().needed_blocks(&requests[member])).sum()
     }
 
     /// Swaps a request out that has left the batch; or releases its blocks and queues it

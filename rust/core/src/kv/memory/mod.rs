@@ -7,6 +7,7 @@
 //! that a lookup could find, so the blocks are assigned when a request leaves the
 //! set.
 
+mod assigning;
 mod caching;
 mod hosted_tree;
 mod names;
