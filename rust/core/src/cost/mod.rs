@@ -178,15 +178,18 @@ impl Cost {
     ///
     /// `run(s, _).first == step(s)`, and step `i < run(s, _).steps` costs exactly
     /// what `step` says of the shape it has by then.
+    ///
+    /// A step that takes no time is a run by itself: what else happens at its moment comes before the next one.
     pub fn run(&self, shape: &StepShape, most: u64) -> Run {
         debug_assert_eq!(shape.prefill_tokens, 0, "Invariant: a run only decodes");
-        match self {
+        let run = match self {
             Self::Roofline(cost) => cost.run(shape, most),
             Self::Affine(cost) => cost.run(shape, most),
             Self::Table(cost) => cost.run(shape, most),
             Self::Graphs(graphs) => graphs.run(shape, most),
             Self::Floor(floor) => floor.cost.run(shape, most),
-        }
+        };
+        if run.first == 0 { Run { steps: run.steps.min(1), ..run } } else { run }
     }
 
     /// The cost of a pure-decode step, each request of which has as many drafts, and how it rises with the context whichever

@@ -322,6 +322,7 @@ impl Stages<'_> {
         }
         let computed = hit + load.tokens();
         let padding = self.padding(target, computed);
+        self.draft.held_back.padded |= padding > 0;
         let wanted = self.cut(u64::from(target - computed) + padding, limit);
         let tokens = if chunked { self.cut_first(wanted, self.budget()) } else { wanted.min(self.budget()) };
         let blocks = self.prompt_blocks(target, hit, load.tokens() + tokens as u32, unheld)

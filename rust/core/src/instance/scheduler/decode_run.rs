@@ -50,7 +50,7 @@ impl Instance {
         let timing = settings.cost.run(&shape, most);
         let steps = self.steps_with_blocks(timing.steps)?;
         let series = Series { first: timing.first, slope: timing.slope };
-        if series.first == 0 || u128::from(start) + series.total(steps) > u128::from(HORIZON) {
+        if u128::from(start) + series.total(steps) > u128::from(HORIZON) {
             return None;
         }
         let extrapolation = settings.cost.extrapolation(&shape);

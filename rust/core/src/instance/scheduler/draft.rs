@@ -60,6 +60,8 @@ pub(crate) struct HeldBack {
     pub(crate) prompts: bool,
     /// Whether prompts wait for those of instances that step together with this one.
     pub(crate) together: bool,
+    /// Whether a prompt is padded with drafts: if it lost cached tokens, it might take fewer.
+    pub(crate) padded: bool,
 }
 
 /// The bounds of a selection.

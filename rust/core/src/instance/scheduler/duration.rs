@@ -49,11 +49,7 @@ impl Stages<'_> {
         let stall = self.effects.tiers.stall(series.first);
         let copying = copying.saturating_add(waits).saturating_add(stall);
         let mut run = Run { start: now, copying, series, steps, begun: true, extrapolation, decodes };
-        if run.steps > 1 && run.series.first == 0 {
-            // What else happens at this moment comes between the steps.
-            rare();
-            run.steps = 1;
-        } else if run.steps > 1 {
+        if run.steps > 1 {
             run.steps = run.steps.min(self.effects.steps_before_rank_changes(&run));
         }
         if self.effects.tiers.chunks.is_some() {
@@ -95,7 +91,7 @@ impl Stages<'_> {
             return self.certain_steps_of_selected();
         }
         // Each step counts for how long prompts are held back.
-        if self.draft.held_back.prompts {
+        if self.draft.held_back.prompts || self.draft.held_back.padded {
             return 1;
         }
         // A request admitted in this step, whose rank its admission changed, is not

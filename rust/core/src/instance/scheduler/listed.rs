@@ -15,7 +15,7 @@ impl Stages<'_> {
     /// Lists steps of the decode set that certainly follow the one that starts. `rise`: how they rise with the context, if
     /// that is along a straight line. Returns when the last of them ends.
     pub(super) fn list_steps(&mut self, head: &Run, rise: Option<Rise>) -> Ticks {
-        if head.copying > 0 || head.series.first == 0 || !self.effects.lists_steps() {
+        if head.copying > 0 || !self.effects.lists_steps() {
             return head.end();
         }
         let certain = self.certain_steps().min(self.steps_within_limits());
@@ -58,7 +58,7 @@ impl Effects<'_> {
         let certain = set.steps_covered(free, self.steps_to_event());
         let shape = self.batch.shape_after(0);
         let rise = settings.step_rise(&shape)?;
-        if certain == 0 || rise.ticks == 0 || now.saturating_add(rise.ticks) > HORIZON {
+        if certain == 0 || now.saturating_add(rise.ticks) > HORIZON {
             return None;
         }
         let run = Run {
