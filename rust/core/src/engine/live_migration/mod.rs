@@ -16,7 +16,7 @@ use super::network::{Delivered, Network, Sent, Transfer};
 use super::transfer_log::{TransferKind, TransferLog, TransferRecord};
 use std::collections::VecDeque;
 
-use crate::config::{Handover, Links, Overlap, Window};
+use crate::config::{Handover, Links, Window};
 use crate::hint::rare;
 use crate::instance::{MigratingRequest, Origin, Pull, RequestView};
 use crate::metrics::NetworkStats;
@@ -314,8 +314,7 @@ impl Migrations {
             let bytes = cluster.instance(source).settings().moved_bytes(pull.tokens);
             let nothing = pull.tokens == 0 && !cluster.instance(target).settings().has_states();
             let kind = TransferKind::Accepted;
-            let overlaps = self.handover.is_some_and(|rules| rules.overlap == Overlap::Layers);
-            if pull.origin.left > now || overlaps && !nothing && !self.network.is_instant() {
+            if pull.origin.left > now || self.sends_by_layer() && !nothing && !self.network.is_instant() {
                 self.send_by_layer(Delivery { pull, target, request }, cluster, now);
                 continue;
             }

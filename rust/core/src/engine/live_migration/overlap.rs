@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Delivery, Migrations, Payload};
+use crate::config::Overlap;
 use crate::engine::cluster::Cluster;
 use crate::engine::network::{Layers, Sent, Transfer};
 use crate::engine::transfer_log::TransferKind;
@@ -106,6 +107,11 @@ impl Migrations {
         while let Some(expected) = self.expected.remove_first(|expected| expected.end <= now) {
             cluster.call_off(expected.target, expected.slot, now);
         }
+    }
+
+    /// Whether KV that is handed over is sent layer by layer.
+    pub(super) fn sends_by_layer(&self) -> bool {
+        self.handover.is_some_and(|rules| rules.overlap == Overlap::Layers)
     }
 
     /// Sends the KV of an accepted request layer by layer; if the target lacks none of it, it is there as the request

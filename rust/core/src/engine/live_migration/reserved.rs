@@ -8,7 +8,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Delivery, Migrations, Payload};
-use crate::config::Overlap;
 use crate::engine::cluster::{Announced, Cluster};
 use crate::engine::network::{Sent, Transfer};
 use crate::engine::transfer_log::TransferKind;
@@ -154,15 +153,15 @@ impl Migrations {
         let Announced { request, source, target, slot: reserved, .. } = reservation.of;
         cluster.confirm(target, reserved, migrating, now);
         let Some(pull) = reservation.pull(slot, (now, now)) else { return };
+        if self.sends_by_layer() {
+            // All layers are ready.
+            self.send_by_layer(Delivery { pull, target, request }, cluster, now);
+            return;
+        }
         let transfer = Transfer { source, target, payload: Payload::Kv(pull) };
         if pull.tokens == 0 && !cluster.instance(target).settings().has_states() && !self.network.is_instant()
         {
             self.network.announce(transfer, Sent { first_byte: now, delivered: now });
-            return;
-        }
-        if self.handover.is_some_and(|rules| rules.overlap == Overlap::Layers) {
-            // As one that is accepted after its prompt: all layers are ready.
-            self.send_by_layer(Delivery { pull, target, request }, cluster, now);
             return;
         }
         let bytes = cluster.instance(source).settings().moved_bytes(pull.tokens);
