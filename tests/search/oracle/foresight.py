@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from paceline.testing.reference.policy_sim.settings import Settings
-from paceline.testing.reference.refusal import refuse
-from paceline.testing.reference.request import Request
+from paceline.testing.reference.policy_sim.refusing import refusal
 from search.case import Case
 from search.oracle import progress
 from search.oracle.failure import Failure
@@ -124,19 +122,5 @@ def _changed(case: Case, chosen: random.Random) -> tuple[list[Row], list[int]]:
 
 def _refusals(case: Case, row: Row) -> list[str | None]:
     """Return why each instance refuses a request; None where it does not."""
-    asked = Request(row["arrival"], row["prompt_tokens"], row["output_tokens"])
-    found: list[str | None] = []
-    for instance in case.config["instances"]:
-        settings = Settings.of(instance)
-        found.append(
-            refuse(
-                asked,
-                max_model_len=instance["max_model_len"],
-                block_size=instance["block_tokens"],
-                blocks=instance["blocks"] - settings.reserve - settings.state_blocks,
-                slots=settings.slots,
-                load_slots=settings.past_context(tiered=instance.get("tier") is not None),
-                largest_prefill=None if settings.cuts_prompts else settings.max_num_batched_tokens,
-            )
-        )
-    return found
+    lengths = row["prompt_tokens"], row["output_tokens"]
+    return [refusal(*lengths, instance) for instance in case.config["instances"]]

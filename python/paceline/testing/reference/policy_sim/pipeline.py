@@ -135,11 +135,8 @@ def land(state: State, batch: Batch, step: Step, now: int) -> list[Request]:
         request.token_starts.append(step.start)
         yielded.append(request)
     # In the order of admission, as after a step without a pipeline.
-    for request in [one for one in state.running if one in yielded] + [
-        one for one in yielded if not one.running
-    ]:
-        if not request.done:
-            continue
+    ended = [one for one in [*state.running, *state.queue.requests] if one in yielded and one.done]
+    for request in ended:
         if request.cancelled is None and request.generated < request.spec.output_tokens:
             request.cancelled, request.cause = now, "cancelled"
         if request.running:

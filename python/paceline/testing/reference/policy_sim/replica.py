@@ -13,10 +13,11 @@ from paceline.testing.reference.policy_sim.cost import Cost
 from paceline.testing.reference.policy_sim.expression import Scope
 from paceline.testing.reference.policy_sim.handover import Handover, Incoming
 from paceline.testing.reference.policy_sim.pipeline import Pipeline, land
+from paceline.testing.reference.policy_sim.refusing import refusal
 from paceline.testing.reference.policy_sim.request import Request, Spell, TraceRequest
 from paceline.testing.reference.policy_sim.scheduler import Scheduler
 from paceline.testing.reference.policy_sim.step import Step
-from paceline.testing.reference.refusal import Reason, refuse
+from paceline.testing.reference.refusal import Reason
 
 
 @dataclass(slots=True)
@@ -89,7 +90,7 @@ class Replica:
         self.counts = Counts()
         self.dropped = 0  # requests that could never be admitted again
         self._model: int | None = config.get("model")
-        self._max_model_len: int | None = config["max_model_len"]
+        self._config = config
         self._cost = Cost(config["cost"])
         self._changed = False  # whether an event occurred since it last tried to form a step
         self._last_end: int | None = None
@@ -113,27 +114,9 @@ class Replica:
 
     def refusal(self, spec: TraceRequest) -> Reason | None:
         """Return why the instance could never finish a request, or None if it could."""
-        settings = self.scheduler.settings
         if self._model is not None and spec.model is not None and self._model != spec.model:
             return "model"
-        # The KV of the last token is never written: of one token, as a monitor asks, there are no states.
-        tokens = spec.prompt_tokens + spec.output_tokens
-        states = settings.state_blocks if tokens > 1 else 0
-        # An admission leaves a block's tokens beside those of the whole sequence.
-        room = (self.blocks - 1) * self.block_tokens
-        reserves = settings.output_reserve is not None
-        most = self._max_model_len
-        if reserves and tokens >= room and (most is None or tokens <= most):
-            return "blocks"
-        return refuse(
-            spec,
-            max_model_len=self._max_model_len,
-            block_size=self.block_tokens,
-            blocks=self.blocks - settings.reserve - states,
-            slots=settings.slots,
-            load_slots=settings.past_context(tiered=self.scheduler.state.tier is not None),
-            largest_prefill=None if settings.cuts_prompts else settings.max_num_batched_tokens,
-        )
+        return refusal(spec.prompt_tokens, spec.output_tokens, self._config)
 
     def prefill_ticks(self, spec: TraceRequest) -> int:
         """Return the time of a request's prompt alone, in steps of all their tokens."""
