@@ -141,6 +141,23 @@ def test_a_half_written_result_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+IN_TEXT_THAT_EXEC_RUNS = """
+import sys
+from paceline.cli import app, main
+
+app.run = lambda arguments: exec("raise KeyboardInterrupt")
+sys.exit(main([]))
+"""
+
+
+def test_an_interrupt_inside_text_that_exec_runs_has_the_same_status(tmp_path: Path) -> None:
+    # As while a module with a dataclass is imported.
+    (tmp_path / "interrupted.py").write_text(IN_TEXT_THAT_EXEC_RUNS)
+    for words in (["interrupted.py"], ["-m", "interrupted"]):
+        ended = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True)
+        assert (ended.returncode, ended.stderr) == (130, "paceline: interrupted\n")
+
+
 def test_an_interrupt_inside_the_wait_for_a_lock_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(arguments: object) -> int:
         try:

@@ -88,6 +88,7 @@ def stop(interrupt: KeyboardInterrupt) -> int:
     status = 128 + interrupt.number if isinstance(interrupt, Terminated) else INTERRUPTED
     with contextlib.suppress(OSError):
         print(f"paceline: {'terminated' if terminated else 'interrupted'}", file=sys.stderr)
+    _forget_unhandled()
     if all(call.ended for call in _begun):
         return status
     if "paceline._atomic" in sys.modules:
@@ -99,3 +100,14 @@ def stop(interrupt: KeyboardInterrupt) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(status)
+
+
+def _forget_unhandled() -> None:
+    """Have the process end with the status that it returns, not with SIGINT.
+
+    CPython notes that an interrupt was not handled where it leaves the text that `exec` or `eval` runs, as
+    `dataclass` and `namedtuple` do while a module is imported, and ends the process with SIGINT for it though
+    the interrupt is handled later. The next text that runs takes the note back (`run_eval_code_obj` of
+    Python/pythonrun.c, 3.8 to 3.14).
+    """
+    exec("")
