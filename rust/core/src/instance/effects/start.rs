@@ -126,7 +126,6 @@ impl Effects<'_> {
     pub(in crate::instance) fn list_steps(&mut self, rise: Option<Rise>, most: u64) -> Ticks {
         let Instance { settings, batch, run, .. } = &mut *self.on;
         let extrapolation = run.current().map_or_else(Extrapolation::default, |run| run.extrapolation);
-        let timeless = run.current().is_some_and(|run| run.series.first == 0);
         let mut gained = 0;
         let lengths = (1..).zip(batch.decode_set().gains()).map_while(|(step, gain)| {
             gained += gain;
@@ -139,10 +138,10 @@ impl Effects<'_> {
                 );
                 return Some(ticks);
             }
-            // Each step is looked up, as long as it is extrapolated as the first, and takes time as that does.
+            // Each step is looked up, as long as it is extrapolated as the first.
             let shape = batch.shape_after(step);
-            let alike = !timeless && settings.cost.extrapolation(&shape) == extrapolation;
-            alike.then(|| settings.step_ticks(&shape)).filter(|&ticks| ticks > 0)
+            let alike = settings.cost.extrapolation(&shape) == extrapolation;
+            alike.then(|| settings.step_ticks(&shape))
         });
         run.list(lengths.take(most as usize))
     }

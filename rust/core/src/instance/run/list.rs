@@ -27,16 +27,17 @@ impl StepList {
         self.foresight
     }
 
-    /// Lists a step that ends at `end`, and steps of these lengths after it, up to the first that would end after the clock's
-    /// range. Returns when the last one ends, and whether there is any after the first.
-    pub(super) fn fill(&mut self, end: Ticks, lengths: impl Iterator<Item = Ticks>) -> (Ticks, bool) {
+    /// Lists the single step of `head`, and steps of these lengths after it, up to the first that would end after the clock's
+    /// range. A step that takes no time is in no list: what else happens at its moment comes before the next one. Returns when
+    /// the last one ends, and whether there is any after the first.
+    pub(super) fn fill(&mut self, head: &Run, lengths: impl Iterator<Item = Ticks>) -> (Ticks, bool) {
         self.ends.clear();
         self.applied = 0;
-        let mut last = end;
-        self.ends.push(end);
+        let mut last = head.end();
+        self.ends.push(last);
         for length in lengths {
             let end = last.saturating_add(length);
-            if end > HORIZON {
+            if head.series.first.min(length) == 0 || end > HORIZON {
                 break;
             }
             self.ends.push(end);
@@ -80,6 +81,10 @@ impl StepList {
 mod tests {
     use super::*;
 
+    fn run(start: Ticks, copying: Ticks, first: Ticks) -> Run {
+        Run { start, copying, series: Series { first, slope: 0 }, steps: 1, ..Run::default() }
+    }
+
     #[test]
     fn twice_as_many_steps_are_listed_while_all_are_taken() {
         let mut list = StepList::default();
@@ -92,10 +97,9 @@ mod tests {
     #[test]
     fn steps_are_applied_in_turn() {
         let mut list = StepList::default();
-        assert_eq!(list.fill(110, [12, 9].into_iter()), (131, true));
+        let head = run(100, 3, 7);
+        assert_eq!(list.fill(&head, [12, 9].into_iter()), (131, true));
         assert_eq!([109, 110, 121, 122, 131, 999].map(|now| list.ended(now)), [0, 1, 1, 2, 3, 3]);
-        let head =
-            Run { start: 100, copying: 3, series: Series { first: 7, slope: 0 }, steps: 1, ..Run::default() };
         assert!(list.next_run(&head).is_none(), "the first one is in progress");
         assert_eq!(list.take(2), [110, 122]);
         assert_eq!((list.len(), list.ended(131)), (1, 1));
@@ -103,13 +107,21 @@ mod tests {
         assert_eq!((next.start, next.end(), next.begun, next.decodes), (122, 131, false, true));
         list.take(1);
         assert!(list.len() == 0 && list.next_run(&head).is_none());
-        assert_eq!(list.fill(9, std::iter::empty()), (9, false), "it is filled anew");
+        assert_eq!(list.fill(&run(0, 0, 9), std::iter::empty()), (9, false), "it is filled anew");
     }
 
     #[test]
     fn no_step_ends_after_the_range_of_the_clock() {
         let mut list = StepList::default();
-        assert_eq!(list.fill(HORIZON - 5, [5, 1, 1].into_iter()), (HORIZON, true));
-        assert_eq!(list.fill(7, [u64::MAX].into_iter()), (7, false));
+        assert_eq!(list.fill(&run(0, 0, HORIZON - 5), [5, 1, 1].into_iter()), (HORIZON, true));
+        assert_eq!(list.fill(&run(0, 0, 7), [u64::MAX].into_iter()), (7, false));
+    }
+
+    #[test]
+    fn steps_that_take_no_time_are_not_listed() {
+        let mut list = StepList::default();
+        assert_eq!(list.fill(&run(5, 0, 0), [3].into_iter()), (5, false));
+        assert_eq!(list.fill(&run(5, 0, 1), [1, 0, 3].into_iter()), (7, true));
+        assert_eq!(list.len(), 2);
     }
 }

@@ -95,7 +95,7 @@ impl RunState {
     /// Lists single steps that follow the one in progress, by their lengths. Returns when the last of them ends.
     pub(crate) fn list(&mut self, lengths: impl Iterator<Item = Ticks>) -> Ticks {
         debug_assert!(self.progress == Progress::Running, "Invariant: one list is planned");
-        let (end, follow) = self.list.fill(self.run.end(), lengths);
+        let (end, follow) = self.list.fill(&self.run, lengths);
         if follow {
             self.progress = Progress::Listed;
         }
