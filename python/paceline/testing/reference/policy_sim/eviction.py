@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from paceline.testing.reference.blocks import BlockPool
-from paceline.testing.reference.policy_sim.expression import Expr, evaluate
+from paceline.testing.reference.policy_sim.expression import Expr, SortKey, evaluate, sort_key
 from paceline.testing.reference.policy_sim.request import Request
 
 TICKS_PER_SECOND = 10**12
@@ -117,11 +116,11 @@ class EvictingPool(BlockPool):
             return min(self._queue, key=lambda block: self._rank(self._evict["order"], block))
         heads: dict[object, int] = {}
         for block in sorted(self._queue, key=lambda block: self._rank(self._evict["order"], block)):
-            heads.setdefault(self._rank(groups["by"], block)[:2], block)
+            heads.setdefault(self._rank(groups["by"], block)[0], block)
         return min(heads.values(), key=lambda block: self._rank(groups["first"], block))
 
-    def _rank(self, expr: Expr, block: int) -> tuple[bool, float, int]:
-        """Return what orders blocks: a value, NaN last, and the order in which they were freed."""
+    def _rank(self, expr: Expr, block: int) -> tuple[SortKey, int]:
+        """Return what orders blocks: a value, and the order in which they were freed."""
         use = self._use[block]
         value = evaluate(expr, _View(self._freed_at, use, self._uses[block]))
-        return (True, 0.0, use.number) if math.isnan(value) else (False, value, use.number)
+        return sort_key(value), use.number

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 Expr = dict[str, Any]
+SortKey = tuple[bool, float]
 
 _TIMELY = {"req.age_s", "req.waiting_s", "req.idle_steps", "req.attained_s", "req.slack_s"}
 
@@ -51,9 +52,14 @@ def holds(expr: Expr | None, scope: Scope) -> bool:
     return expr is None or evaluate(expr, scope) != 0.0
 
 
-def values(exprs: list[Expr], scope: Scope) -> tuple[float, ...]:
-    """Evaluate several expressions."""
-    return tuple(evaluate(expr, scope) for expr in exprs)
+def sort_key(value: float) -> SortKey:
+    """Return what orders a value among others: NaN is larger than any number."""
+    return (True, 0.0) if math.isnan(value) else (False, value)
+
+
+def sort_keys(exprs: list[Expr], scope: Scope) -> tuple[SortKey, ...]:
+    """Evaluate several expressions by which something is ordered."""
+    return tuple(sort_key(evaluate(expr, scope)) for expr in exprs)
 
 
 def timely(expr: Expr | None) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paceline.testing.reference.blocks import blocks_for
-from paceline.testing.reference.policy_sim.expression import Expr, holds, values
+from paceline.testing.reference.policy_sim.expression import Expr, holds, sort_keys
 from paceline.testing.reference.policy_sim.handover import Handover
 from paceline.testing.reference.policy_sim.links import Links, ready_layers
 from paceline.testing.reference.policy_sim.pacing import Pace
@@ -359,7 +359,7 @@ class Traffic:
             for one in self.replicas
             if (within is None or one.role in within) and holds(side["where"], self._view(one, now))
         ]
-        return sorted(able, key=lambda one: values(side["min"], self._view(one, now)))
+        return sorted(able, key=lambda one: sort_keys(side["min"], self._view(one, now)))
 
     def _view(self, one: Replica, now: int, request: Request | None = None) -> View:
         return View(now, self.replicas, self.pace, request, inst=one, here=one, routers=self.routers)
@@ -379,6 +379,6 @@ class Traffic:
         keys: list[Expr] = choose["min"]
         return min(
             able,
-            key=lambda request: (values(keys, self._view(source, now, request)), request.number),
+            key=lambda request: (sort_keys(keys, self._view(source, now, request)), request.number),
             default=None,
         )

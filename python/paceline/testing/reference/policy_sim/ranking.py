@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from paceline.testing.reference.policy_sim.accumulators import Accumulators, reads_accumulator
-from paceline.testing.reference.policy_sim.expression import Expr, Scope, evaluate, holds, timely, values
+from paceline.testing.reference.policy_sim.expression import (
+    Expr,
+    Scope,
+    SortKey,
+    evaluate,
+    holds,
+    sort_key,
+    sort_keys,
+    timely,
+)
 from paceline.testing.reference.policy_sim.request import Request
 
 _LAST_LEVEL = 63
@@ -60,13 +69,13 @@ class Ranking:
         self._accumulates = bool(order.get("accumulators"))
         self._drifts = [any(map(timely, one["keys"])) for one in self.classes]
 
-    def rank(self, request: Request) -> tuple[int | None, tuple[float, ...], int]:
+    def rank(self, request: Request) -> tuple[int | None, tuple[SortKey, ...], int]:
         """Return the rank of a request; no two requests have equal ranks."""
         if not self._accumulates:
             return request.position, request.keys, request.number
         scope = OfGroups(self.accumulators, request)
         keys = tuple(
-            evaluate(expr, scope) if reads_accumulator(expr) else key
+            sort_key(evaluate(expr, scope)) if reads_accumulator(expr) else key
             for expr, key in zip(self._keys(request), request.keys, strict=True)
         )
         return request.position, keys, request.number
@@ -83,7 +92,7 @@ class Ranking:
         """Rank a request that arrives or has migrated here."""
         request.position = None
         if self._levels is not None:
-            (entry,) = values([self._levels["entry"]], scope)
+            entry = evaluate(self._levels["entry"], scope)
             request.level = int(min(max(entry, 0), _LAST_LEVEL)) if entry == entry else 0
             request.level_from = request.attained
         self.classify(request, scope)
@@ -112,7 +121,7 @@ class Ranking:
         keys = self._keys(request)
         if self._accumulates:
             keys = [{"const": 0.0} if reads_accumulator(key) else key for key in keys]
-        request.keys = values(keys, scope)
+        request.keys = sort_keys(keys, scope)
 
     def moved(self, request: Request, scope: Scope) -> None:
         """Rank a request that was admitted or preempted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from paceline.testing.reference.policy_sim.expression import SortKey
 from paceline.testing.reference.refusal import Reason
 from paceline.testing.reference.request import Request as Row
 
@@ -204,7 +205,7 @@ class Request:
     level_from: int = 0
     joined_steps: int = 0
     left_out: bool = False
-    keys: tuple[float, ...] = ()
+    keys: tuple[SortKey, ...] = ()
     token_times: list[int] = field(default_factory=list)
     token_starts: list[int] = field(default_factory=list)
     prefill_steps: list[tuple[int, int]] = field(default_factory=list)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from paceline.testing.reference.policy_sim.expression import holds, values
+from paceline.testing.reference.policy_sim.expression import holds, sort_keys
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.scope import View
 
@@ -109,8 +109,8 @@ class Rule:
 
     def _preferred(self, of_each: dict[int, View], view: View) -> int | None:
         """Return the lowest instance that the ties of a pick prefer."""
-        least = min((values(self._wire["min"], one) for one in of_each.values()), default=None)
-        equal = [index for index, one in of_each.items() if values(self._wire["min"], one) == least]
+        least = min((sort_keys(self._wire["min"], one) for one in of_each.values()), default=None)
+        equal = [index for index, one in of_each.items() if sort_keys(self._wire["min"], one) == least]
         match self._wire.get("ties", "first") if equal else None:
             case None:
                 return None

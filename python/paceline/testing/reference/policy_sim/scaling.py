@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, TypeVar
 
-from paceline.testing.reference.policy_sim.expression import evaluate, holds, values
+from paceline.testing.reference.policy_sim.expression import evaluate, holds, sort_keys
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.roles import Roles
 from paceline.testing.reference.policy_sim.scope import View
@@ -94,7 +94,7 @@ class Scaling:
         """Sort the instances that a choice allows."""
         seen = {one.index: replace(view, inst=one, here=one) for one in among}
         allowed = [one for one in among if holds(choice["where"], seen[one.index])]
-        return sorted(allowed, key=lambda one: (*values(choice["min"], seen[one.index]), one.index))
+        return sorted(allowed, key=lambda one: (*sort_keys(choice["min"], seen[one.index]), one.index))
 
 
 def _since(entries: list[tuple[int, _T]], window: int, now: int) -> list[_T]:
