@@ -162,7 +162,7 @@ def end_decision(state: State, step: Step | None = None) -> bool:
     """
     written = step.discarded if state.tier is not None and step is not None else []
     learnt = bool(state.unseen)
-    state.counted += [one for one in state.results if one.running and count_pending(one)]
+    state.counted += [one for one in state.results if one in state.running and count_pending(one)]
     _end_late(state, step)
     for request in state.unseen:
         request.hidden, request.given_up = 0, 0
