@@ -23,8 +23,8 @@ def broken(replayed: Replayed, *, ends: bool) -> Iterator[Failure]:
     replayed
         A replay whose decisions are recorded.
     ends
-        Whether it ends by itself. Where it is stopped, as it makes no progress, its requests preempt each other, and may
-        have done so for long before.
+        Whether it ends by itself. Where it is stopped, as it makes no progress, its requests preempt each
+        other, and may have done so for long before.
     """
     for index, (instance, log) in enumerate(
         zip(replayed.case.config["instances"], replayed.decisions, strict=True)

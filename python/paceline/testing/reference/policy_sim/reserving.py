@@ -114,7 +114,7 @@ def end_round(state: State, step: Step) -> None:
     if state.reserve is None:
         return
     if step.preempted:
-        state.reserve.estimate(decoding(state))
+        state.reserve.estimate(one for one in decoding(state) if one not in state.ended)
         # Victims are the last of the rows once these are sorted.
         state.rows.sort(key=lambda one: (-_generated(one), one.spec.prompt_tokens))
     if step.prefills and step.decodes:
