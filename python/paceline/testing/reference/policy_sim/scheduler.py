@@ -182,7 +182,8 @@ class Scheduler:
                 return None
             # All running requests were preempted. That takes no time, and the next round has their blocks.
             if not step.preempted and not unseen:
-                if state.reserve is not None and not state.running and not self.queue and state.wakes is None:
+                there = state.running or self.queue or state.incoming.offered or state.incoming.receiving
+                if state.reserve is not None and not there and state.wakes is None:
                     state.reserve.reset()
                 return None
         raise Stuck(f"at {now}: requests are preempted again and again, and none runs")

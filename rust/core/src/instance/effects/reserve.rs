@@ -46,12 +46,12 @@ impl Effects<'_> {
         }
     }
 
-    /// Begins again with the first share, if the instance has no request.
+    /// Begins again with the first share, if the instance has no request and none is handed over to it.
     #[inline(never)]
     pub(super) fn reset_reserve(&mut self) {
         let copies = self.on.tiers.tree.as_deref().is_some_and(|tree| tree.next_end().is_some());
         if !copies
-            && self.on.batch.running() + self.on.queued() == 0
+            && self.on.batch.running() + self.on.queued() + self.on.transfers.receiving() == 0
             && let Some(reserve) = &mut self.on.reserve
         {
             reserve.reset();
