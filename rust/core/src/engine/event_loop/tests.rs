@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::{Handover, Links, Offering, Overlap};
+use crate::config::{Handover, Links, Offering, Overlap, ReserveConfig, Stage};
 use crate::engine::fixtures::{config, row, trace};
 use crate::time::TICKS_PER_SECOND;
 
@@ -333,4 +333,36 @@ fn the_decode_instance_is_picked_as_a_request_arrives() {
     while !simulation.advance(5).unwrap() {}
     let columns = simulation.into_outcome().columns;
     assert_eq!((columns.instance, columns.last_instance), (vec![0, 1].into(), vec![2, 3].into()));
+}
+
+#[test]
+fn an_instance_to_which_kv_is_on_its_way_keeps_its_share_of_outputs() {
+    let rows = |idle: Ticks| {
+        // By turns to instance 0, which hands over to instance 1, and to instance 1.
+        let (decoding, on_its_way) = (row(0, 16, 100), row(9775, 100, 5));
+        [decoding, row(0, 16, 1), on_its_way, row(idle, 16, 300), row(idle, 16, 1), row(idle + 1, 16, 300)]
+    };
+    let scheduled = |idle: Ticks, leap: bool| {
+        let to_decode = r#"{"rule": "pick", "min": [{"field": "inst.index"}], "within": [1]}"#;
+        let rules = format!(r#"{{"on_arrival": {{"rule": "round_robin"}}, "on_prefilled": {to_decode}}}"#);
+        let mut config = config(&[9, 35], &rules);
+        let scheduler = &mut config.instances[1].scheduler;
+        let decodes = Stage::Decodes { charged: true, seated: true, over_prefills: false, sits_out: false };
+        scheduler.stages = vec![Stage::Prefills, scheduler.stages[1].clone(), decodes];
+        scheduler.output_reserve =
+            Some(ReserveConfig { first: 1_000_000, least: 0, steps: 50, after: 20, clip: 4096 });
+        (config.roles, config.leap) = (vec![0, 1], leap);
+        config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
+        config.handover = Some(Handover::default());
+        let mut simulation = Simulation::new(&config, trace(&rows(idle))).unwrap();
+        while !simulation.advance(5).unwrap() {}
+        let columns = simulation.into_outcome().columns;
+        (columns.finish[0], columns.scheduled[3], columns.scheduled[5])
+    };
+    for leap in [true, false] {
+        // 116 ticks of prompt, 160 of transfer, and 99 decodes, which lower the share to 0. The KV of 100 tokens is accepted
+        // within a step of 9,975, and is on its way for 1,000 ticks.
+        let end = 116 + 160 + 99 * 101;
+        assert_eq!(scheduled(end + 100, leap), (end, end + 100, end + 100 + 116), "both outputs fit");
+    }
 }
