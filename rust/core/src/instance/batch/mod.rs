@@ -159,6 +159,13 @@ impl Batch {
         self.order.current(requests).filter(|&slot| requests[slot].phase == Phase::Decoding)
     }
 
+    /// Blocks that the next step takes for the members that were admitted before a request.
+    pub(crate) fn blocks_before(&self, slot: Slot, requests: &RequestTable) -> u64 {
+        let seq = requests[slot].seq;
+        let before = self.members(requests).take_while(|&member| requests[member].seq < seq);
+        before.map(|member| self.decode_set().needed_blocks(&requests[member])).sum()
+    }
+
     /// The order of admission, to take entries out. The request of an entry that
     /// is taken out must leave the batch.
     pub(crate) fn order_mut(&mut self) -> &mut AdmissionOrder {
@@ -434,6 +441,20 @@ mod tests {
         batch.leave_decode_set(1, Phase::Stalled, 5, &mut requests);
         batch.keep_outside(1, &requests);
         assert_eq!((batch.outside(), batch.running(), batch.kv_tokens()), (&[0, 1, 2][..], 3, 10));
+    }
+
+    #[test]
+    fn blocks_of_the_next_step_are_counted_of_the_members_before_a_request() {
+        let (mut batch, mut requests) = with_prefills(5);
+        // In blocks of 4 tokens, all but the second take one for their next token. The last is no member.
+        for (slot, generated) in [(0, 3), (1, 1), (2, 3), (3, 3)] {
+            let state = &mut requests[slot];
+            (state.computed, state.generated) = (9 + generated, generated);
+            batch.outside.retain(|&other| other != slot);
+            batch.join_decode_set(slot, None, &mut requests);
+        }
+        let before: Vec<_> = (0..5).map(|slot| batch.blocks_before(slot, &requests)).collect();
+        assert_eq!(before, [0, 1, 1, 2, 3]);
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Effects<'_> {
         self.assign_held(slot);
         if self.on.kv.gpu().lists_given() {
             rare();
-            let before = self.blocks_given_before(slot);
+            let before = self.on.batch.blocks_before(slot, &self.on.requests);
             let Instance { kv, requests, .. } = &mut *self.on;
             let blocks = &mut requests[slot].blocks;
             kv.gpu_mut().assign_given(before, held - blocks.count(), blocks);
@@ -141,15 +141,6 @@ impl Effects<'_> {
             rare();
             self.on.kv.gpu_mut().assign_held(&mut self.on.requests[slot].blocks);
         }
-    }
-
-    /// Blocks that the step which is formed has given to the members of the decode set before a request, which has left it.
-    fn blocks_given_before(&self, slot: Slot) -> u64 {
-        let (batch, requests) = (&self.on.batch, &self.on.requests);
-        let before =
-            batch.order().counted(requests).take_while(|&other| requests[other].seq < requests[slot].seq);
-        let members = before.filter(|&other| requests[other].phase == Phase::Decoding);
-        members.map(|member| batch.decode_set().needed_blocks(&requests[member])).sum()
     }
 
     /// Swaps a request out that has left the batch; or releases its blocks and queues it
