@@ -337,12 +337,14 @@ fn the_decode_instance_is_picked_as_a_request_arrives() {
 
 #[test]
 fn an_instance_to_which_kv_is_on_its_way_keeps_its_share_of_outputs() {
-    let rows = |idle: Ticks| {
-        // By turns to instance 0, which hands over to instance 1, and to instance 1.
-        let (decoding, on_its_way) = (row(0, 16, 100), row(9775, 100, 5));
-        [decoding, row(0, 16, 1), on_its_way, row(idle, 16, 300), row(idle, 16, 1), row(idle + 1, 16, 300)]
-    };
-    let scheduled = |idle: Ticks, leap: bool| {
+    // The first request takes 116 ticks of prompt on instance 0, 160 of transfer, and 99 decodes on instance 1, which lower
+    // the share there to 0. The KV of 100 tokens of the third is accepted within a step of 9,975, and is on its way for 1,000.
+    let end = 116 + 160 + 99 * 101;
+    let later = end + 100;
+    // By turns to instance 0, which hands over to instance 1, and to instance 1.
+    let (first, third) = (row(0, 16, 100), row(9775, 100, 5));
+    let rows = [first, row(0, 16, 1), third, row(later, 16, 300), row(later, 16, 1), row(later + 1, 16, 300)];
+    for leap in [true, false] {
         let to_decode = r#"{"rule": "pick", "min": [{"field": "inst.index"}], "within": [1]}"#;
         let rules = format!(r#"{{"on_arrival": {{"rule": "round_robin"}}, "on_prefilled": {to_decode}}}"#);
         let mut config = config(&[9, 35], &rules);
@@ -354,15 +356,10 @@ fn an_instance_to_which_kv_is_on_its_way_keeps_its_share_of_outputs() {
         (config.roles, config.leap) = (vec![0, 1], leap);
         config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
         config.handover = Some(Handover::default());
-        let mut simulation = Simulation::new(&config, trace(&rows(idle))).unwrap();
+        let mut simulation = Simulation::new(&config, trace(&rows)).unwrap();
         while !simulation.advance(5).unwrap() {}
         let columns = simulation.into_outcome().columns;
-        (columns.finish[0], columns.scheduled[3], columns.scheduled[5])
-    };
-    for leap in [true, false] {
-        // 116 ticks of prompt, 160 of transfer, and 99 decodes, which lower the share to 0. The KV of 100 tokens is accepted
-        // within a step of 9,975, and is on its way for 1,000 ticks.
-        let end = 116 + 160 + 99 * 101;
-        assert_eq!(scheduled(end + 100, leap), (end, end + 100, end + 100 + 116), "both outputs fit");
+        assert_eq!((columns.finish[0], columns.scheduled[3]), (end, later));
+        assert_eq!(columns.scheduled[5], later + 116, "both outputs fit");
     }
 }

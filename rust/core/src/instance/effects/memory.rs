@@ -102,6 +102,7 @@ impl Effects<'_> {
         self.leave_decode_set(slot, Phase::Stalled, now);
         self.note_decoded(slot);
         self.on.observers.readers.note_deadline(slot);
+        self.on.kv.gpu_mut().assign_held(&mut self.on.requests[slot].blocks);
     }
 
     /// Removes a member of the decode set. `now`: when the set's latest step ended.

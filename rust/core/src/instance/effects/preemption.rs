@@ -18,7 +18,6 @@ impl Effects<'_> {
         let phase = self.on.requests[slot].phase;
         if phase == Phase::Decoding {
             self.set_aside(slot, now);
-            self.assign_held(slot);
         } else {
             self.on.batch.remove(slot, &self.on.requests);
         }
@@ -91,7 +90,6 @@ impl Effects<'_> {
     /// Moves a member of the decode set out of it that stays admitted, and does not run with the set in this step.
     pub(in crate::instance) fn stall(&mut self, slot: Slot, now: Ticks) {
         self.set_aside(slot, now);
-        self.assign_held(slot);
         self.assign_blocks(slot);
         self.on.batch.keep_outside(slot, &self.on.requests);
     }
@@ -123,7 +121,6 @@ impl Effects<'_> {
     fn set_aside_with_next_block(&mut self, slot: Slot, now: Ticks) {
         let held = self.on.batch.decode_set().held_blocks(&self.on.requests[slot], 1);
         self.set_aside(slot, now);
-        self.assign_held(slot);
         if self.on.kv.gpu().lists_given() {
             rare();
             let before = self.on.batch.blocks_before(slot, &self.on.requests);
@@ -132,15 +129,6 @@ impl Effects<'_> {
             kv.gpu_mut().assign_given(before, held - blocks.count(), blocks);
         }
         self.on.requests[slot].blocks.set_count(held);
-    }
-
-    /// Assigns a member that has left the decode set the blocks from before the step that is formed, where it matters which
-    /// these are.
-    fn assign_held(&mut self, slot: Slot) {
-        if self.on.kv.gpu().lists_given() {
-            rare();
-            self.on.kv.gpu_mut().assign_held(&mut self.on.requests[slot].blocks);
-        }
     }
 
     /// Swaps a request out that has left the batch; or releases its blocks and queues it

@@ -11,8 +11,12 @@ impl Memory {
         self.given.is_some()
     }
 
-    /// Assigns a request that has left the decode set its blocks from before the step that is formed.
+    /// Assigns a request that has left the decode set its blocks from before the step that is formed, if those that the step
+    /// is given are listed.
     pub(crate) fn assign_held(&mut self, table: &mut BlockTable) {
+        if !self.lists_given() {
+            return;
+        }
         let missing = table.count as usize - table.blocks().len();
         let until = self.unassigned.len() - self.unassigned_given();
         table.listed_mut().blocks.extend(self.unassigned.drain(until - missing..until));
