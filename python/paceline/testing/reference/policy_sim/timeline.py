@@ -47,7 +47,7 @@ class Timeline:
     every : int
         The interval.
     most : int
-        The most readings. If there would be more, the interval is doubled until there are not.
+        The most readings. If there would be more, the interval is doubled, and every other one is dropped.
     readings : list of (int, list of dict)
         The moments in order, and at each what every replica is in and has done since the start.
     """
@@ -64,24 +64,28 @@ class Timeline:
     def read(self, now: int, replicas: list[Replica], traffic: Traffic) -> None:
         """Read all replicas."""
         self.readings.append((now, [_row(one, traffic, now) for one in replicas]))
+        self._double(now)
+
+    def _double(self, now: int) -> None:
+        """Double the interval until the readings up to a moment are few enough."""
+        while now // self.every > max(self.most - self.most % 2, 2):
+            self.every *= 2
+            self.readings = [(at, rows) for at, rows in self.readings if at % self.every == 0]
 
     def rows(self, end: int, replicas: list[Replica], traffic: Traffic) -> tuple[int, list[int], list[Row]]:
         """Return the interval, the moments, and the rows of each, once the replay has ended."""
+        self._double(end)
+        kept = list(self.readings)
         # A moment of the grid may be the end.
-        if not self.readings or self.readings[-1][0] < end:
-            self.read(end, replicas, traffic)
-        most, every = max(self.most - self.most % 2, 2), self.every
-        while end // every > most:
-            every *= 2
-        kept = [(now, rows) for now, rows in self.readings if now % every == 0 or now == end]
-        kept = [(now, rows) for now, rows in kept if now > 0]
+        if end > 0 and (not kept or kept[-1][0] < end):
+            kept.append((end, [_row(one, traffic, end) for one in replicas]))
         before = [dict.fromkeys(SUMS, 0) for _ in replicas]
         out: list[Row] = []
         for _, rows in kept:
             for row, last in zip(rows, before, strict=True):
                 out.append({**row, **{name: row[name] - last[name] for name in SUMS}})
             before = rows
-        return every, [now for now, _ in kept], out
+        return self.every, [now for now, _ in kept], out
 
 
 def _distinct(blocks: Iterable[Iterable[int]]) -> int:
