@@ -107,7 +107,7 @@ class _Checks:
     def _failures(self, stepped: Replayed, leapt: Replayed, plain: Replayed) -> Iterator[Failure]:
         case, verdict = stepped.case, self.verdict
         yield from invariants.broken(stepped)
-        yield from steps.broken(stepped, ends=verdict.stopped is None)
+        yield from steps.broken(stepped)
         yield from clients.broken(stepped)
         yield from leaping.same("INV-5 leap", stepped, leapt)
         yield from leaping.same("INV-6 record", leapt, plain)

@@ -19,8 +19,6 @@ from search.oracle.replayed import Replayed
 MOST_STEPS = 1500
 
 MOST_EVENTS = 100_000
-
-MOST_SAMPLES = 20_000
 """More events, as of a monitor that acts often, would take the reference longer than a case may."""
 
 
@@ -97,13 +95,7 @@ def replay(case: Case) -> policy_sim.Outcome | None:
 
 def is_long(replayed: Replayed) -> bool:
     """Whether the reference would take too long for a replay."""
-    sample = replayed.case.config.get("sample")
-    samples = 0 if sample is None else replayed.stats["end_ticks"] // sample["every"]
-    return (
-        replayed.stats["steps"] > MOST_STEPS
-        or replayed.stats["events"] > MOST_EVENTS
-        or samples > MOST_SAMPLES
-    )
+    return replayed.stats["steps"] > MOST_STEPS or replayed.stats["events"] > MOST_EVENTS
 
 
 def broken(replayed: Replayed) -> Iterator[Failure]:

@@ -8,30 +8,20 @@ from typing import Any
 from search.oracle.failure import Failure
 from search.oracle.replayed import Replayed
 
-# Steps for each token to compute: enough for the longest preemption storms of replays that end.
+# Steps for each token to compute: enough for the longest preemption storms that end.
 STEPS_PER_TOKEN = 60
 
 
 DECODES = ("decode", "swapped_in_decode", "landed")
 
 
-def broken(replayed: Replayed, *, ends: bool) -> Iterator[Failure]:
-    """Yield the promises that the decisions of a replay break.
-
-    Parameters
-    ----------
-    replayed
-        A replay whose decisions are recorded.
-    ends
-        Whether it ends by itself. Where it is stopped, as it makes no progress, its requests preempt each
-        other, and may have done so for long before.
-    """
+def broken(replayed: Replayed) -> Iterator[Failure]:
+    """Yield the promises that the decisions of a replay break."""
     for index, (instance, log) in enumerate(
         zip(replayed.case.config["instances"], replayed.decisions, strict=True)
     ):
         yield from _of_instance(index, instance["scheduler"], log)
-    if ends:
-        yield from _steps(replayed)
+    yield from _steps(replayed)
 
 
 def _steps(replayed: Replayed) -> Iterator[Failure]:
